@@ -1,0 +1,382 @@
+//! Buffers: arrays on a device.
+
+use std::ops::Deref;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use tlaloc_pjrt_sys as sys;
+use tlaloc_pjrt_sys::{
+    PJRT_Buffer, PJRT_Buffer_DecreaseExternalReferenceCount_Args, PJRT_Buffer_Destroy_Args,
+    PJRT_Buffer_IncreaseExternalReferenceCount_Args, PJRT_Buffer_IsDeleted_Args,
+    PJRT_Buffer_OnDeviceSizeInBytes_Args, PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args,
+    PJRT_Buffer_ReadyEvent_Args, PJRT_Buffer_ToHostBuffer_Args,
+    PJRT_Client_BufferFromHostBuffer_Args, PJRT_Client_CreateViewOfDeviceBuffer_Args, Versioned,
+};
+
+use crate::api::call;
+use crate::client::Client;
+use crate::error::Error;
+use crate::event::Event;
+use crate::mapped::MappedFile;
+use crate::shape::{ElementType, Shape};
+
+/// An array on a device.
+///
+/// A buffer that was donated to an execution is gone: [`Buffer::is_deleted`] says so, every other
+/// use is an error of the plugin's, and dropping it is all that is left to do.
+#[derive(Debug)]
+pub struct Buffer {
+    raw: NonNull<PJRT_Buffer>,
+    shape: Arc<Shape>,
+    client: Arc<Client>,
+    lender: Option<Lender>,
+}
+
+/// Memory that a buffer reads in place.
+#[derive(Debug)]
+struct Lender {
+    /// Comes when the device reads the memory no more.
+    returned: Option<Event>,
+    file: Arc<MappedFile>,
+}
+
+// SAFETY: PJRT's buffer functions may be called from any thread.
+unsafe impl Send for Buffer {}
+// SAFETY: as above, from several at once; what changes a buffer (donation) takes it `&mut`.
+unsafe impl Sync for Buffer {}
+
+impl Client {
+    /// Copies host memory to a new buffer.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and [`Error::Size`] for arguments that do not fit together, [`Error::Call`]
+    /// where the device has no room or the copy fails.
+    pub fn upload(
+        self: &Arc<Self>,
+        element_type: ElementType,
+        dims: &[i64],
+        bytes: &[u8],
+    ) -> Result<Buffer, Error> {
+        let shape = Shape::new(element_type, dims)?;
+        if bytes.len() != shape.bytes() {
+            let needed = shape.bytes();
+            return Err(Error::Size { shape, needed, found: bytes.len() });
+        }
+        let semantics = sys::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
+        // SAFETY: the bytes are not needed after this call, which waits for the copy.
+        let (buffer, returned) = unsafe { self.buffer_from_host(shape, bytes, semantics) }?;
+        wait_for_copy(returned)?;
+        Ok(buffer)
+    }
+
+    /// A new buffer of zeros.
+    ///
+    /// # Errors
+    /// As [`Client::upload`].
+    pub fn zeros(
+        self: &Arc<Self>,
+        element_type: ElementType,
+        dims: &[i64],
+    ) -> Result<Buffer, Error> {
+        let bytes = Shape::new(element_type, dims)?.bytes();
+        self.upload(element_type, dims, &vec![0; bytes])
+    }
+
+    /// A buffer of a file's contents, read where they are mapped if the device shares the host's
+    /// memory ([`Buffer::is_mapped`]), and copied otherwise.
+    ///
+    /// # Errors
+    /// [`Error::FileSize`] for a file of another size than the array, and as [`Client::upload`].
+    pub fn upload_mapped(
+        self: &Arc<Self>,
+        file: &Arc<MappedFile>,
+        element_type: ElementType,
+        dims: &[i64],
+    ) -> Result<Buffer, Error> {
+        let shape = Shape::new(element_type, dims)?;
+        let (needed, found) = (shape.bytes(), file.bytes().len());
+        if found != needed {
+            return Err(Error::FileSize { path: file.path().to_owned(), shape, needed, found });
+        }
+        self.lend(file, file.bytes(), shape)
+    }
+
+    /// A buffer over `bytes`, which are part of `file`.
+    fn lend(
+        self: &Arc<Self>,
+        file: &Arc<MappedFile>,
+        bytes: &[u8],
+        shape: Shape,
+    ) -> Result<Buffer, Error> {
+        let semantics = if self.shares_host_memory() {
+            sys::PJRT_HostBufferSemantics_kImmutableZeroCopy
+        } else {
+            sys::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall
+        };
+        // SAFETY: a buffer that reads the bytes in place holds the mapping until they are returned,
+        // and nothing writes to it; one that does not has copied them before this call returns.
+        let (mut buffer, returned) = unsafe { self.buffer_from_host(shape, bytes, semantics) }?;
+        if buffer.device_address() == Some(bytes.as_ptr().addr()) {
+            buffer.lender = Some(Lender { returned, file: file.clone() });
+        } else {
+            wait_for_copy(returned)?;
+        }
+        Ok(buffer)
+    }
+
+    /// Makes a buffer and the event that tells when its device reads `bytes` no more.
+    ///
+    /// # Safety
+    /// `bytes` must stay alive and unchanged until that event.
+    unsafe fn buffer_from_host(
+        self: &Arc<Self>,
+        shape: Shape,
+        bytes: &[u8],
+        semantics: sys::PJRT_HostBufferSemantics,
+    ) -> Result<(Buffer, Option<Event>), Error> {
+        let (dims, num_dims) = shape.raw_dims();
+        let mut args = PJRT_Client_BufferFromHostBuffer_Args {
+            client: self.raw(),
+            data: bytes.as_ptr().cast(),
+            type_: shape.element_type().raw(),
+            dims,
+            num_dims,
+            host_buffer_semantics: semantics,
+            device: self.device(),
+            ..Versioned::new()
+        };
+        // SAFETY: client and device are alive, and `bytes` has the size of the array (checked by the
+        // callers).
+        unsafe { call!(self.api(), PJRT_Client_BufferFromHostBuffer, &mut args) }?;
+        // SAFETY: ours alone, if there is one.
+        let returned = unsafe { Event::new(self.api(), args.done_with_host_buffer) };
+        let raw = self.api().non_null("PJRT_Client_BufferFromHostBuffer", args.buffer)?;
+        Ok((Buffer { raw, shape: Arc::new(shape), client: self.clone(), lender: None }, returned))
+    }
+
+    /// A buffer laid over memory that the device can address.
+    ///
+    /// # Safety
+    /// `memory` must hold the array, and stay alive until the buffer and every execution that takes
+    /// it are gone. It must not be written while such an execution runs.
+    pub(crate) unsafe fn view(
+        self: &Arc<Self>,
+        shape: Shape,
+        memory: NonNull<u8>,
+    ) -> Result<Buffer, Error> {
+        /// Does nothing, but must be there: GPU plugins call it unasked.
+        extern "C" fn released(_memory: *mut std::ffi::c_void, _context: *mut std::ffi::c_void) {}
+
+        let (dims, num_dims) = shape.raw_dims();
+        let mut args = PJRT_Client_CreateViewOfDeviceBuffer_Args {
+            client: self.raw(),
+            device_buffer_ptr: memory.as_ptr().cast(),
+            dims,
+            num_dims,
+            element_type: shape.element_type().raw(),
+            device: self.device(),
+            on_delete_callback: Some(released),
+            ..Versioned::new()
+        };
+        // SAFETY: client and device are alive; the memory is the caller's promise.
+        unsafe { call!(self.api(), PJRT_Client_CreateViewOfDeviceBuffer, &mut args) }?;
+        let raw = self.api().non_null("PJRT_Client_CreateViewOfDeviceBuffer", args.buffer)?;
+        Ok(Buffer { raw, shape: Arc::new(shape), client: self.clone(), lender: None })
+    }
+}
+
+impl Buffer {
+    /// Takes over a buffer that an execution returned.
+    ///
+    /// # Safety
+    /// `raw` is a buffer of `client` and of this shape, and nobody else destroys it.
+    pub(crate) unsafe fn from_raw(
+        raw: NonNull<PJRT_Buffer>,
+        shape: Arc<Shape>,
+        client: Arc<Client>,
+    ) -> Self {
+        Self { raw, shape, client, lender: None }
+    }
+
+    pub(crate) fn raw(&self) -> *mut PJRT_Buffer {
+        self.raw.as_ptr()
+    }
+
+    /// The client it belongs to.
+    pub fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// Element type, dimensions and dense size.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The element type.
+    pub fn element_type(&self) -> ElementType {
+        self.shape.element_type()
+    }
+
+    /// The dimensions, outermost first.
+    pub fn dims(&self) -> &[i64] {
+        self.shape.dims()
+    }
+
+    /// The dense size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.shape.bytes()
+    }
+
+    /// Whether the device reads the file that the buffer was made from in place.
+    pub fn is_mapped(&self) -> bool {
+        self.lender.is_some()
+    }
+
+    /// Where the array lies in the device's memory, to be compared and never read; none where the
+    /// plugin does not tell, and for a deleted buffer.
+    pub fn device_address(&self) -> Option<usize> {
+        Some(self.hold().ok()?.address.addr())
+    }
+
+    /// Whether the array is gone, because an execution took it. A buffer whose state the plugin
+    /// cannot tell counts as gone.
+    pub fn is_deleted(&self) -> bool {
+        let mut args = PJRT_Buffer_IsDeleted_Args { buffer: self.raw(), ..Versioned::new() };
+        // SAFETY: the buffer is alive.
+        let asked = unsafe { call!(self.client.api(), PJRT_Buffer_IsDeleted, &mut args) };
+        asked.is_err() || args.is_deleted
+    }
+
+    /// Waits until the array is there and copies it to `destination`, which must have its size.
+    ///
+    /// # Errors
+    /// [`Error::Size`], or [`Error::Call`] where the copy or the execution that computes the array
+    /// fails.
+    pub fn copy_to_host(&self, destination: &mut [u8]) -> Result<(), Error> {
+        let mut args = PJRT_Buffer_ToHostBuffer_Args { src: self.raw(), ..Versioned::new() };
+        // SAFETY: the buffer is alive; a null destination asks for the size only.
+        unsafe { call!(self.client.api(), PJRT_Buffer_ToHostBuffer, &mut args) }?;
+        let needed = args.dst_size;
+        if needed != self.bytes() || needed != destination.len() {
+            let shape = self.shape().clone();
+            return Err(Error::Size { shape, needed, found: destination.len() });
+        }
+        if needed == 0 {
+            return Ok(());
+        }
+        args.dst = destination.as_mut_ptr().cast();
+        // SAFETY: `destination` has the size asked for above and is not touched until the event.
+        unsafe { call!(self.client.api(), PJRT_Buffer_ToHostBuffer, &mut args) }?;
+        // SAFETY: ours alone, if there is one.
+        let copied = unsafe { Event::new(self.client.api(), args.event) };
+        wait(copied, "PJRT_Buffer_ToHostBuffer")
+    }
+
+    /// Waits until the array is there and shows its bytes where they lie; none where host and device
+    /// do not share memory, or the array is not dense.
+    ///
+    /// # Errors
+    /// [`Error::Call`] for a deleted buffer, or one whose computation failed.
+    pub fn host_bytes(&self) -> Result<Option<HostBytes<'_>>, Error> {
+        if !self.client.shares_host_memory() {
+            return Ok(None);
+        }
+        let mut ready = PJRT_Buffer_ReadyEvent_Args { buffer: self.raw(), ..Versioned::new() };
+        // SAFETY: the buffer is alive.
+        unsafe { call!(self.client.api(), PJRT_Buffer_ReadyEvent, &mut ready) }?;
+        // SAFETY: ours alone, if there is one.
+        wait(unsafe { Event::new(self.client.api(), ready.event) }, "PJRT_Buffer_ReadyEvent")?;
+
+        let mut size =
+            PJRT_Buffer_OnDeviceSizeInBytes_Args { buffer: self.raw(), ..Versioned::new() };
+        // SAFETY: the buffer is alive.
+        unsafe { call!(self.client.api(), PJRT_Buffer_OnDeviceSizeInBytes, &mut size) }?;
+        if size.on_device_size_in_bytes != self.bytes() {
+            return Ok(None);
+        }
+        let hold = self.hold()?;
+        Ok(Some(HostBytes { hold }))
+    }
+
+    /// Pins the array's memory and asks for its address.
+    fn hold(&self) -> Result<Hold<'_>, Error> {
+        let api = self.client.api();
+        let buffer = self.raw();
+        let mut increase =
+            PJRT_Buffer_IncreaseExternalReferenceCount_Args { buffer, ..Versioned::new() };
+        // SAFETY: the buffer is alive.
+        unsafe { call!(api, PJRT_Buffer_IncreaseExternalReferenceCount, &mut increase) }?;
+        let mut hold = Hold { buffer: self, address: ptr::null() };
+        let mut pointer =
+            PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args { buffer, ..Versioned::new() };
+        // SAFETY: the buffer is alive and held.
+        unsafe { call!(api, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, &mut pointer) }?;
+        hold.address = pointer.device_memory_ptr.cast();
+        Ok(hold)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let mut args = PJRT_Buffer_Destroy_Args { buffer: self.raw(), ..Versioned::new() };
+        // SAFETY: the buffer is alive and not used after this; executions that still read it hold its
+        // memory. There is nothing to do about an error.
+        let _ = unsafe { call!(self.client.api(), PJRT_Buffer_Destroy, &mut args) };
+        if let Some(Lender { returned, file }) = self.lender.take() {
+            if let Some(returned) = returned {
+                let _ = returned.wait();
+            }
+            drop(file);
+        }
+    }
+}
+
+/// An external reference to a buffer: while it lives, the plugin neither frees nor moves the memory.
+#[derive(Debug)]
+struct Hold<'a> {
+    buffer: &'a Buffer,
+    address: *const u8,
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        let mut args = PJRT_Buffer_DecreaseExternalReferenceCount_Args {
+            buffer: self.buffer.raw(),
+            ..Versioned::new()
+        };
+        let api = self.buffer.client.api();
+        // SAFETY: the buffer is alive and its count was increased. An error leaks the memory.
+        let _ = unsafe { call!(api, PJRT_Buffer_DecreaseExternalReferenceCount, &mut args) };
+    }
+}
+
+/// The bytes of an array, in place. While they are looked at, the buffer cannot be donated.
+#[derive(Debug)]
+pub struct HostBytes<'a> {
+    hold: Hold<'a>,
+}
+
+impl Deref for HostBytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let bytes = self.hold.buffer.bytes();
+        if bytes == 0 {
+            return &[];
+        }
+        // SAFETY: the host's memory, of this size, complete (awaited) and pinned; executions write
+        // only to buffers donated to them, which takes the buffer `&mut`.
+        unsafe { std::slice::from_raw_parts(self.hold.address, bytes) }
+    }
+}
+
+fn wait_for_copy(returned: Option<Event>) -> Result<(), Error> {
+    wait(returned, "PJRT_Client_BufferFromHostBuffer")
+}
+
+fn wait(event: Option<Event>, function: &'static str) -> Result<(), Error> {
+    match event.map(Event::wait) {
+        None | Some(Ok(())) => Ok(()),
+        Some(Err(failure)) => Err(Error::Call { function, failure }),
+    }
+}

@@ -1,0 +1,141 @@
+//! Host memory that step inputs are written into and the device reads in place.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::buffer::Buffer;
+use crate::client::Client;
+use crate::error::Error;
+use crate::shape::Shape;
+
+/// Bytes between the starts of inputs: more than any platform's alignment of buffers.
+const ALIGNMENT: usize = 256;
+
+/// One block of host memory with room for a set of inputs, each behind a buffer made once.
+///
+/// An input is written through `&mut` ([`Staging::input_mut`]) and passed to executions through `&`
+/// ([`Staging::input`]); writing is refused while an execution that was given one is not awaited.
+#[derive(Debug)]
+pub struct Staging {
+    inputs: Vec<Input>,
+    // Behind the views, which are dropped first.
+    region: Arc<Region>,
+}
+
+#[derive(Debug)]
+struct Input {
+    offset: usize,
+    view: Buffer,
+}
+
+/// An input of a [`Staging`], as an argument of an execution.
+#[derive(Debug, Clone, Copy)]
+pub struct StagedInput<'a> {
+    pub(crate) view: &'a Buffer,
+    pub(crate) region: &'a Arc<Region>,
+}
+
+/// The memory. Executions that read it hold it; it is only written by its one remaining holder.
+#[derive(Debug)]
+pub(crate) struct Region {
+    memory: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: plain memory, written only through the one holder of the region.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl Staging {
+    /// Memory, zeroed, for one input of each shape.
+    ///
+    /// # Errors
+    /// [`Error::NoStaging`] where the device cannot read the host's memory in place
+    /// ([`Client::shares_host_memory`]), [`Error::StagingSize`] where there is no memory.
+    pub fn new(
+        client: &Arc<Client>,
+        shapes: impl IntoIterator<Item = Shape>,
+    ) -> Result<Self, Error> {
+        if !client.shares_host_memory() {
+            return Err(Error::NoStaging { platform: client.platform_name().to_owned() });
+        }
+        let mut bytes = 0_usize;
+        let mut placed = Vec::new();
+        for shape in shapes {
+            let end = bytes.saturating_add(shape.bytes());
+            placed.push((bytes, shape));
+            bytes = end.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
+        }
+        let region = Arc::new(Region::new(bytes)?);
+        let inputs = placed
+            .into_iter()
+            .map(|(offset, shape)| {
+                // SAFETY: inside the region, which outlives the view, and which executions that take
+                // the view hold; it is not written while any of them does.
+                let view = unsafe { client.view(shape, region.memory.add(offset)) }?;
+                Ok(Input { offset, view })
+            })
+            .collect::<Result<_, Error>>()?;
+        Ok(Self { inputs, region })
+    }
+
+    /// All inputs, in the order of the shapes.
+    pub fn inputs(&self) -> impl ExactSizeIterator<Item = StagedInput<'_>> {
+        self.inputs.iter().map(|input| StagedInput { view: &input.view, region: &self.region })
+    }
+
+    /// An input, to be passed to an execution.
+    ///
+    /// # Panics
+    /// If there is no such input.
+    pub fn input(&self, index: usize) -> StagedInput<'_> {
+        StagedInput { view: &self.inputs[index].view, region: &self.region }
+    }
+
+    /// The bytes of an input, to be written.
+    ///
+    /// # Errors
+    /// [`Error::StagingInUse`] while an execution that reads this staging has not been awaited.
+    ///
+    /// # Panics
+    /// If there is no such input.
+    pub fn input_mut(&mut self, index: usize) -> Result<&mut [u8], Error> {
+        let input = &self.inputs[index];
+        let region = Arc::get_mut(&mut self.region).ok_or(Error::StagingInUse { index })?;
+        // SAFETY: inside the region, of which nobody else has a part: it has one holder, borrowed
+        // `&mut`.
+        Ok(unsafe {
+            std::slice::from_raw_parts_mut(
+                region.memory.add(input.offset).as_ptr(),
+                input.view.bytes(),
+            )
+        })
+    }
+}
+
+impl StagedInput<'_> {
+    /// Element type, dimensions and dense size.
+    pub fn shape(&self) -> &Shape {
+        self.view.shape()
+    }
+}
+
+impl Region {
+    fn new(bytes: usize) -> Result<Self, Error> {
+        let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT)
+            .map_err(|_| Error::StagingSize { bytes })?;
+        // SAFETY: not of size zero.
+        let memory =
+            NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Error::StagingSize { bytes })?;
+        Ok(Self { memory, layout })
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout, and in nobody's use.
+        unsafe { dealloc(self.memory.as_ptr(), self.layout) };
+    }
+}
