@@ -1,9 +1,30 @@
 //! The serving artifact on disk: what it looks like, how it is read and checked, how it is written.
 //!
-//! * [`manifest`]: the JSON of `tlaloc-serving.json`, field by field.
-//! * [`dtype`]: element types and their spellings.
+//! * [`manifest`]: the JSON of `tlaloc-serving.json`, field by field, unchecked.
+//! * [`Artifact`]: a checked artifact. What [`Artifact::open`] returns is known good: every rule of
+//!   artifact format §17 holds, so readers need no second look at ranges, roles or shapes.
+//! * [`signature`]: the arguments and results that an entry must have (artifact format §7).
+//! * [`stablehlo`]: reads function signatures out of StableHLO text.
+//! * [`write`]: builds a new artifact directory.
+//! * [`staging`]: replaces a directory whole, or leaves it as it was.
 
+mod artifact;
+mod body;
+mod check;
 pub mod dtype;
+mod error;
 pub mod manifest;
+pub mod signature;
+pub mod stablehlo;
+pub mod staging;
+mod tensor;
+pub mod write;
 
+pub use artifact::{
+    Artifact, Entry, EntryKind, LinearState, Pool, RefusedToken, SchemaVersion, WeightSlot,
+    Windowed, entry_id,
+};
 pub use dtype::DType;
+pub use error::Error;
+pub use signature::{Input, InputRole, Output, OutputRole, PoolRole};
+pub use tensor::Tensor;
