@@ -380,3 +380,32 @@ fn wait(event: Option<Event>, function: &'static str) -> Result<(), Error> {
         Some(Err(failure)) => Err(Error::Call { function, failure }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ClientOptions, Plugin};
+
+    /// Mappings start at page boundaries, so only a part of one is ever unaligned.
+    #[test]
+    fn unaligned_memory_is_copied() {
+        let Some(path) = std::env::var_os("TLALOC_PJRT_PLUGIN_PATH") else {
+            eprintln!("SKIPPED: TLALOC_PJRT_PLUGIN_PATH names no PJRT plugin");
+            return;
+        };
+        let client =
+            Client::shared(&Plugin::load(path).unwrap(), 0, &ClientOptions::default()).unwrap();
+        let on_disk = tempfile::NamedTempFile::new().unwrap();
+        let bytes: Vec<u8> = (0..=255).collect();
+        std::fs::write(on_disk.path(), &bytes).unwrap();
+        let file = Arc::new(MappedFile::open(on_disk.path()).unwrap());
+        for (offset, mapped) in [(0, true), (64, true), (4, false), (60, false), (1, false)] {
+            let bytes = &file.bytes()[offset..offset + 64];
+            let shape = Shape::new(ElementType::U8, &[64]).unwrap();
+            let buffer = client.lend(&file, bytes, shape).unwrap();
+            assert_eq!(buffer.is_mapped(), mapped, "{offset}");
+            assert_eq!(*buffer.host_bytes().unwrap().unwrap(), *bytes, "{offset}");
+            assert_eq!(Arc::strong_count(&file), 1 + usize::from(mapped));
+        }
+    }
+}

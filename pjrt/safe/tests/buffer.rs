@@ -1,0 +1,128 @@
+//! Buffers: the way to the device and back, and files read in place.
+
+#![allow(clippy::unwrap_used)] // helpers of tests
+
+mod support;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tlaloc_pjrt::{Argument, Code, ElementType, Error, MappedFile};
+
+#[test]
+fn bytes_of_every_type_come_back() {
+    let Some(client) = support::client() else { return };
+    for &element_type in ElementType::ALL {
+        for dims in [&[][..], &[3], &[2, 5, 7], &[4, 0]] {
+            let elements = dims.iter().product::<i64>() as usize;
+            // Every byte 0 or 1, so that it is a bool too.
+            let bytes: Vec<u8> =
+                (0..elements * element_type.bytes()).map(|i| (i % 2) as u8).collect();
+            let buffer = client.upload(element_type, dims, &bytes).unwrap();
+            assert_eq!((buffer.element_type(), buffer.dims()), (element_type, dims));
+            assert_eq!(buffer.bytes(), bytes.len());
+            let mut back = vec![9; bytes.len()];
+            buffer.copy_to_host(&mut back).unwrap();
+            assert_eq!(back, bytes, "{element_type} {dims:?}");
+            assert_eq!(*buffer.host_bytes().unwrap().unwrap(), *bytes, "{element_type} {dims:?}");
+        }
+    }
+}
+
+#[test]
+fn zeros_are_zeros() {
+    let Some(client) = support::client() else { return };
+    let buffer = client.zeros(ElementType::F32, &[1000]).unwrap();
+    assert!(buffer.host_bytes().unwrap().unwrap().iter().all(|&byte| byte == 0));
+}
+
+#[test]
+fn sizes_that_do_not_fit_are_refused() {
+    let Some(client) = support::client() else { return };
+    let error = client.upload(ElementType::F32, &[2], &[0; 7]).unwrap_err();
+    assert_eq!(error.to_string(), "7 bytes of host memory for an array of 8 bytes (2xf32)");
+    assert!(matches!(client.zeros(ElementType::F32, &[-2]), Err(Error::Shape { .. })));
+    let buffer = client.zeros(ElementType::F32, &[2]).unwrap();
+    for bytes in [0, 7, 9] {
+        let refused = buffer.copy_to_host(&mut vec![0; bytes]);
+        assert!(matches!(refused, Err(Error::Size { needed: 8, .. })), "{bytes}");
+    }
+}
+
+#[test]
+fn no_room_on_the_device_is_an_error() {
+    let Some(client) = support::client() else { return };
+    // 2^46 bytes of address space are not to be had.
+    let error = client.compile(
+        "module { func.func public @main(%x: tensor<f32>) -> tensor<17592186044416xf32> {
+           %y = stablehlo.broadcast_in_dim %x, dims = [] : (tensor<f32>) -> tensor<17592186044416xf32>
+           return %y : tensor<17592186044416xf32> } }",
+    );
+    let executable = error.unwrap();
+    let x = client.zeros(ElementType::F32, &[]).unwrap();
+    let error = executable.execute([Argument::Keep(&x)]).and_then(|mut p| p.wait()).unwrap_err();
+    assert_eq!(error.code(), Some(Code::ResourceExhausted), "{error}");
+}
+
+fn weight_file(values: &[f32]) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), support::f32_bytes(values)).unwrap();
+    file
+}
+
+#[test]
+fn a_weight_file_is_read_in_place() {
+    let Some(client) = support::client() else { return };
+    let values: Vec<f32> = (0..4096).map(|i| i as f32).collect();
+    let on_disk = weight_file(&values);
+    let file = Arc::new(MappedFile::open(on_disk.path()).unwrap());
+    let weights = client.upload_mapped(&file, ElementType::F32, &[4096]).unwrap();
+    assert!(weights.is_mapped());
+    assert_eq!(weights.device_address(), Some(file.bytes().as_ptr().addr()));
+    // The control: a copy lies elsewhere.
+    let copied = client.upload(ElementType::F32, &[4096], file.bytes()).unwrap();
+    assert!(!copied.is_mapped());
+    assert_ne!(copied.device_address(), Some(file.bytes().as_ptr().addr()));
+
+    // The mapping outlives its other holder and the file's name, and is gone with the buffer.
+    let mapped = Arc::downgrade(&file);
+    drop((file, on_disk));
+    let executable = support::square_plus(&client, 4096);
+    let mut pending = executable.execute([Argument::Keep(&weights)]).unwrap();
+    // Dropped while the execution may still read it.
+    drop(weights);
+    pending.wait().unwrap();
+    let output = pending.take(0).unwrap();
+    let expected: Vec<f32> = values.iter().map(|x| x * x + x).collect();
+    assert_eq!(support::f32_values(&output.host_bytes().unwrap().unwrap()), expected);
+    assert!(mapped.upgrade().is_none());
+}
+
+#[test]
+fn dropping_cached_pages_loses_nothing() {
+    let values: Vec<f32> = (0..100_000).map(|i| i as f32).collect();
+    let on_disk = weight_file(&values);
+    let file = MappedFile::open(on_disk.path()).unwrap();
+    file.drop_page_cache();
+    assert_eq!(support::f32_values(file.bytes()), values);
+}
+
+#[test]
+fn a_weight_file_of_another_size_is_refused_by_name() {
+    let Some(client) = support::client() else { return };
+    for elements in [0, 63, 65] {
+        let on_disk = weight_file(&vec![0.0; elements]);
+        let file = Arc::new(MappedFile::open(on_disk.path()).unwrap());
+        let error = client.upload_mapped(&file, ElementType::F32, &[64]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "{} has {} bytes; an array of 256 bytes (64xf32) is expected",
+                on_disk.path().display(),
+                elements * 4
+            )
+        );
+    }
+    let error = MappedFile::open(Path::new("/nowhere/weights.bin")).unwrap_err();
+    assert!(error.to_string().starts_with("cannot map /nowhere/weights.bin: "), "{error}");
+}
