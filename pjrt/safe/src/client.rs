@@ -61,8 +61,7 @@ impl Client {
     /// destroyed with its last one. The options of the first use hold.
     ///
     /// # Errors
-    /// [`Error::Device`] where the plugin has no such device, [`Error::Call`] where it cannot make a
-    /// client.
+    /// [`Error::Device`] where the plugin has no such device or makes no client for it.
     pub fn shared(
         plugin: &Arc<Plugin>,
         ordinal: i32,
@@ -131,7 +130,8 @@ impl Client {
         if ordinal < 0 {
             return Err(no_device(platform, "ordinals start at 0".to_owned()));
         }
-        let raw = Raw::create(api, &platform.option_sets(ordinal, options))?;
+        let raw = Raw::create(api, &platform.option_sets(ordinal, options))
+            .map_err(|error| no_device(platform, error.to_string()))?;
 
         let platform_name = raw.platform_name()?;
         let platform = Platform::from_name(&platform_name);

@@ -8,6 +8,7 @@ use tlaloc_pjrt_sys::{
     PJRT_Client_Compile_Args, PJRT_Executable, PJRT_Executable_Destroy_Args,
     PJRT_Executable_GetCompiledMemoryStats_Args, PJRT_Executable_NumOutputs_Args,
     PJRT_Executable_OutputDimensions_Args, PJRT_Executable_OutputElementTypes_Args,
+    PJRT_Executable_Serialize_Args,
     PJRT_LoadedExecutable, PJRT_LoadedExecutable_Destroy_Args,
     PJRT_LoadedExecutable_GetExecutable_Args, PJRT_Program, Versioned,
 };
@@ -20,7 +21,7 @@ use crate::shape::{ElementType, Shape};
 
 /// A serialised `CompileOptionsProto` with `executable_build_options` (field 3) of `num_replicas`
 /// (field 4) = 1 and `num_partitions` (field 5) = 1. Plugins abort the process without them.
-const COMPILE_OPTIONS: [u8; 6] = [0x1a, 0x04, 0x20, 0x01, 0x28, 0x01];
+pub(crate) const COMPILE_OPTIONS: [u8; 6] = [0x1a, 0x04, 0x20, 0x01, 0x28, 0x01];
 
 /// A compiled body. Clones share it.
 #[derive(Debug, Clone)]
@@ -86,21 +87,34 @@ impl Client {
         // SAFETY: client, program and options outlive the call.
         unsafe { call!(self.api(), PJRT_Client_Compile, &mut args) }?;
         let raw = self.api().non_null("PJRT_Client_Compile", args.executable)?;
+        Executable::new(self, raw)
+    }
+}
+
+impl Executable {
+    /// Takes over a loaded executable and reads what is known about it.
+    pub(crate) fn new(
+        client: &Arc<Client>,
+        raw: NonNull<PJRT_LoadedExecutable>,
+    ) -> Result<Self, Error> {
         let mut loaded = Loaded {
             raw,
             outputs: Box::default(),
             memory_stats: None,
             scratch: Mutex::default(),
-            client: self.clone(),
+            client: client.clone(),
         };
         let description = Description::of(&loaded)?;
         loaded.outputs = description.outputs()?;
         loaded.memory_stats = description.memory_stats();
         Ok(Executable { inner: Arc::new(loaded) })
     }
-}
 
-impl Executable {
+    /// The executable in the plugin's own serialised form.
+    pub(crate) fn serialise(&self) -> Result<Vec<u8>, Error> {
+        Description::of(&self.inner)?.serialise()
+    }
+
     /// The client it was compiled by.
     pub fn client(&self) -> &Arc<Client> {
         &self.inner.client
@@ -196,6 +210,24 @@ impl Description {
             return Err(contradiction());
         }
         Ok(shapes.into())
+    }
+
+    fn serialise(&self) -> Result<Vec<u8>, Error> {
+        let mut args = PJRT_Executable_Serialize_Args {
+            executable: self.raw.as_ptr(),
+            ..Versioned::new()
+        };
+        // SAFETY: the executable is alive.
+        unsafe { call!(self.api, PJRT_Executable_Serialize, &mut args) }?;
+        // SAFETY: bytes that live until the deleter below is called.
+        let bytes =
+            unsafe { array(args.serialized_bytes.cast::<u8>(), args.serialized_bytes_size) };
+        let bytes = bytes.to_vec();
+        if let Some(delete) = args.serialized_executable_deleter {
+            // SAFETY: the bytes' holder, not used after this.
+            unsafe { delete(args.serialized_executable) };
+        }
+        Ok(bytes)
     }
 
     fn memory_stats(&self) -> Option<MemoryStats> {

@@ -16,6 +16,7 @@
 
 mod api;
 mod buffer;
+mod cache;
 mod client;
 mod compile;
 mod error;
@@ -29,6 +30,7 @@ mod shape;
 mod staging;
 
 pub use buffer::{Buffer, HostBytes};
+pub use cache::CompileCache;
 pub use client::Client;
 pub use compile::{Executable, MemoryStats};
 pub use error::{Code, Error, Failure};

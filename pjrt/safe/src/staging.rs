@@ -94,6 +94,25 @@ impl Staging {
         StagedInput { view: &self.inputs[index].view, region: &self.region }
     }
 
+    /// The bytes of all inputs, to be written, in the order of the shapes.
+    ///
+    /// # Errors
+    /// [`Error::StagingInUse`] while an execution that reads this staging has not been awaited.
+    pub fn inputs_mut(&mut self) -> Result<impl ExactSizeIterator<Item = &mut [u8]>, Error> {
+        let region = Arc::get_mut(&mut self.region).ok_or(Error::StagingInUse { index: 0 })?;
+        let memory = region.memory;
+        Ok(self.inputs.iter().map(move |input| {
+            // SAFETY: inside the region, of which nobody else has a part: it has one holder, borrowed
+            // `&mut` for as long as the slices live. Inputs do not overlap.
+            unsafe {
+                std::slice::from_raw_parts_mut(
+                    memory.add(input.offset).as_ptr(),
+                    input.view.bytes(),
+                )
+            }
+        }))
+    }
+
     /// The bytes of an input, to be written.
     ///
     /// # Errors

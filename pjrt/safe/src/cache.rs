@@ -1,0 +1,185 @@
+//! Compiled programs on disk.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use tlaloc_pjrt_sys::{PJRT_Executable_DeserializeAndLoad_Args, Versioned};
+use tracing::warn;
+
+use crate::api::call;
+use crate::client::Client;
+use crate::compile::{COMPILE_OPTIONS, Executable};
+use crate::error::Error;
+
+/// Start of every file; a change of the format changes it.
+const MAGIC: &[u8] = b"tlaloc compiled program 1\n";
+const DIGEST: usize = 32;
+
+/// A folder of compiled programs, which several processes may share.
+///
+/// A program is found by the SHA-256 of everything that it depends on: the plugin's file, its
+/// platform and device, the processor, the compile options and the text. (A plugin takes a program of
+/// another version without a word and computes wrong results with it.) A file holds the plugin's own
+/// form behind its SHA-256; one that does not fit it is compiled again and rewritten.
+#[derive(Debug)]
+pub struct CompileCache {
+    folder: PathBuf,
+    /// The plugin files digested so far.
+    plugins: Mutex<Vec<(PathBuf, Option<SystemTime>, [u8; DIGEST])>>,
+}
+
+impl CompileCache {
+    /// A cache in `folder`, which is made if it is not there.
+    ///
+    /// # Errors
+    /// The system's, where the folder cannot be made.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        Ok(Self { folder: folder.to_owned(), plugins: Mutex::default() })
+    }
+
+    /// The program that `text` was compiled to; none where it has to be compiled.
+    pub fn load(&self, client: &Arc<Client>, text: &str) -> Option<Executable> {
+        let path = self.path(client, text).ok()?;
+        let file = fs::read(&path).ok()?;
+        let loaded = program(&file)
+            .ok_or_else(|| "it is damaged".to_owned())
+            .and_then(|program| load(client, program).map_err(|error| error.to_string()));
+        loaded
+            .inspect_err(|reason| {
+                let path = path.display();
+                warn!("{path} in the compile cache is not used, {reason}; compiling it again");
+            })
+            .ok()
+    }
+
+    /// Keeps the program that `text` was compiled to. A cache that cannot be written is told of, and
+    /// nothing else comes of it.
+    pub fn store(&self, executable: &Executable, text: &str) {
+        let stored = self
+            .path(executable.client(), text)
+            .map_err(|error| error.to_string())
+            .and_then(|path| {
+                let program = executable.serialise().map_err(|error| error.to_string())?;
+                self.write(&path, &program).map_err(|error| error.to_string())
+            });
+        if let Err(reason) = stored {
+            let folder = self.folder.display();
+            warn!("a compiled program is not kept in the compile cache {folder}: {reason}");
+        }
+    }
+
+    fn write(&self, path: &Path, program: &[u8]) -> io::Result<()> {
+        // Under a name of its own until it is whole, so that nobody reads half a file.
+        let partial = path.with_extension(format!("{}.partial", std::process::id()));
+        let written = File::create(&partial).and_then(|mut file| {
+            file.write_all(MAGIC)?;
+            file.write_all(&Sha256::digest(program))?;
+            file.write_all(program)
+        });
+        written.and_then(|()| fs::rename(&partial, path)).inspect_err(|_| {
+            let _ = fs::remove_file(&partial);
+        })
+    }
+
+    fn path(&self, client: &Client, text: &str) -> io::Result<PathBuf> {
+        let mut key = Sha256::new();
+        let mut part = |bytes: &[u8]| {
+            key.update(bytes.len().to_le_bytes());
+            key.update(bytes);
+        };
+        part(MAGIC);
+        part(&self.plugin(client.plugin().path())?);
+        part(client.platform_name().as_bytes());
+        part(&client.ordinal().to_le_bytes());
+        part(processor().as_bytes());
+        part(&COMPILE_OPTIONS);
+        part(text.as_bytes());
+        let name: String = key.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(self.folder.join(name))
+    }
+
+    fn plugin(&self, path: &Path) -> io::Result<[u8; DIGEST]> {
+        let changed = fs::metadata(path)?.modified().ok();
+        let mut plugins = self.plugins.lock();
+        if let Some((_, _, digest)) = plugins.iter().find(|(p, c, _)| p == path && *c == changed) {
+            return Ok(*digest);
+        }
+        let mut digest = Sha256::new();
+        io::copy(&mut File::open(path)?, &mut Hashing(&mut digest))?;
+        let digest = digest.finalize().into();
+        plugins.push((path.to_owned(), changed, digest));
+        Ok(digest)
+    }
+}
+
+/// Writes into a digest.
+struct Hashing<'a>(&'a mut Sha256);
+
+impl io::Write for Hashing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The program in a file; none in one that is not whole.
+fn program(file: &[u8]) -> Option<&[u8]> {
+    let (digest, program) = file.strip_prefix(MAGIC)?.split_at_checked(DIGEST)?;
+    (Sha256::digest(program).as_slice() == digest).then_some(program)
+}
+
+fn load(client: &Arc<Client>, program: &[u8]) -> Result<Executable, Error> {
+    let mut args = PJRT_Executable_DeserializeAndLoad_Args {
+        client: client.raw(),
+        serialized_executable: program.as_ptr().cast(),
+        serialized_executable_size: program.len(),
+        ..Versioned::new()
+    };
+    // SAFETY: the client is alive and the program outlives the call.
+    unsafe { call!(client.api(), PJRT_Executable_DeserializeAndLoad, &mut args) }?;
+    let raw = client
+        .api()
+        .non_null("PJRT_Executable_DeserializeAndLoad", args.loaded_executable)?;
+    Executable::new(client, raw)
+}
+
+/// What the system says of the processor that code is generated for.
+fn processor() -> String {
+    let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let of_one = text.split("\n\n").next().unwrap_or_default();
+    let lasting = ["model name", "flags", "Features", "CPU implementer", "CPU part"];
+    of_one
+        .lines()
+        .filter(|line| lasting.iter().any(|key| line.starts_with(key)))
+        .flat_map(|line| [line, "\n"])
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_file_holds_a_program() {
+        let mut file = MAGIC.to_vec();
+        file.extend(Sha256::digest(b"code"));
+        file.extend(b"code");
+        assert_eq!(program(&file), Some(&b"code"[..]));
+        for cut in 0..file.len() {
+            assert_eq!(program(&file[..cut]), None, "cut at {cut}");
+            let mut flipped = file.clone();
+            flipped[cut] ^= 1;
+            assert_eq!(program(&flipped), None, "flipped at {cut}");
+        }
+    }
+}
