@@ -1,0 +1,7 @@
+//! Hugging Face checkpoints on disk: `config.json` and `.safetensors` files, unnamed and unchecked.
+
+mod config;
+mod tensors;
+
+pub use config::{Config, Keys};
+pub use tensors::{Stored, StoredTensor, Tensors};

@@ -1,0 +1,186 @@
+//! One checkpoint to one artifact.
+
+use std::path::Path;
+
+use tlaloc_artifact::manifest::{BucketLadder, Model};
+use tlaloc_artifact::signature::{Geometry, Signature, kv_pools};
+use tlaloc_artifact::write::{ArtifactWriter, Description, EntryDescription};
+use tlaloc_artifact::{DType, Tensor};
+
+use crate::checkpoint::{Config, Tensors};
+use crate::plan::{Bucket, Plan, PlanOptions, PoolShape};
+use crate::slots::{WeightDType, WeightLayout, weight_slots};
+use crate::spec::ModelSpec;
+use crate::{Error, family, lower, weights};
+
+/// What to export, apart from the checkpoint.
+#[derive(Clone, Debug, Default)]
+pub struct ExportOptions {
+    /// Model name in the manifest; `None` for the checkpoint's repository id where its path shows
+    /// it (the Hugging Face cache), else the folder's name.
+    pub name: Option<String>,
+    /// Entries and pools.
+    pub plan: PlanOptions,
+    /// Element type of staged weights.
+    pub weight_dtype: WeightDType,
+    /// Layout of staged projections.
+    pub weight_layout: WeightLayout,
+}
+
+/// Is told how far an export is.
+pub trait Progress {
+    /// Weights of `total` bytes follow.
+    fn start(&mut self, total: u64);
+    /// The weight `slot` follows.
+    fn weight(&mut self, slot: &str);
+    /// `bytes` more were written.
+    fn advance(&mut self, bytes: u64);
+}
+
+/// Reads the checkpoint folder `checkpoint` and writes the artifact `out`, which is replaced if it
+/// is an artifact already. Equal inputs give byte-identical artifacts.
+///
+/// # Errors
+/// When the checkpoint is not a model that this exporter computes in full, an option does not fit
+/// it, or something cannot be read or written. `out` is then as it was.
+pub fn export(
+    checkpoint: &Path,
+    out: &Path,
+    options: &ExportOptions,
+    progress: &mut dyn Progress,
+) -> Result<(), Error> {
+    let (family, spec) = family::read(Config::open(checkpoint)?)?;
+    let plan = Plan::new(&options.plan, &spec)?;
+    let tensors = family.weights(&spec, Tensors::open(checkpoint)?)?;
+    let slots = weight_slots(&spec, options.weight_dtype, options.weight_layout);
+    let types = slots
+        .iter()
+        .map(|slot| Ok((slot.name.clone(), sized(&slot.name, slot.dtype, &slot.dims)?)))
+        .collect::<Result<Vec<_>, Error>>()?;
+
+    let mut writer = ArtifactWriter::create(out)?;
+    let mut entries = Vec::new();
+    for &bucket in &plan.buckets {
+        let text = lower::program(&spec, &slots, options.weight_layout, plan.pools, bucket);
+        entries.push(EntryDescription {
+            kind: bucket.kind,
+            batch: bucket.batch,
+            context: bucket.context,
+            tokens: bucket.tokens,
+            columns: bucket.context / plan.pools.block_size,
+            body: writer.body(&text)?,
+            signature: signature(&spec, plan.pools, bucket, &types)?,
+        });
+    }
+    progress.start(types.iter().map(|(_, tensor)| tensor.bytes() as u64).sum());
+    for (slot, (name, tensor)) in slots.iter().zip(&types) {
+        progress.weight(name);
+        let mut sink = writer.weight(name, tensor)?;
+        weights::write_slot(slot, &tensors, &mut sink, &mut |bytes| progress.advance(bytes))?;
+        sink.finish()?;
+    }
+    let model_name = options.name.clone().unwrap_or_else(|| repository_id(checkpoint));
+    writer.finish(Description {
+        model_hash: model_hash(&model_name, &spec, options.weight_dtype),
+        model_name,
+        model: model(&spec, plan.pools),
+        ladder: BucketLadder {
+            block_size: signed(plan.pools.block_size),
+            batch: plan.batches.iter().copied().map(signed).collect(),
+            context: plan.contexts.iter().copied().map(signed).collect(),
+        },
+        entries,
+    })?;
+    Ok(())
+}
+
+fn signature(
+    spec: &ModelSpec,
+    pools: PoolShape,
+    bucket: Bucket,
+    weights: &[(String, Tensor)],
+) -> Result<Signature, Error> {
+    let geometry = Geometry {
+        batch: bucket.batch,
+        tokens: bucket.tokens,
+        columns: bucket.context / pools.block_size,
+        vocab_size: spec.vocab_size,
+        draft_tokens: 0,
+        windowed: false,
+        linear_state: false,
+    };
+    let page = sized("keyCache", DType::F32, &pool_dims(spec, pools))?;
+    Ok(Signature::new(&geometry, &kv_pools(spec.layers.len(), &page), weights)?)
+}
+
+fn sized(slot: &str, dtype: DType, dims: &[usize]) -> Result<Tensor, Error> {
+    let oversize = || tlaloc_artifact::Error::Oversize { slot: slot.to_owned() };
+    Ok(Tensor::new(dtype, dims).ok_or_else(oversize)?)
+}
+
+fn pool_dims(spec: &ModelSpec, pools: PoolShape) -> [usize; 4] {
+    let attention = spec.attention();
+    [pools.num_blocks, pools.block_size, attention.kv_heads, attention.head_dim]
+}
+
+fn model(spec: &ModelSpec, pools: PoolShape) -> Model {
+    let attention = spec.attention();
+    Model {
+        vocab_size: signed(spec.vocab_size),
+        hidden_size: signed(spec.hidden_size),
+        num_heads: signed(attention.heads),
+        num_kv_heads: signed(attention.kv_heads),
+        head_dim: signed(attention.head_dim),
+        num_layers: signed(spec.layers.len()),
+        num_blocks: signed(pools.num_blocks),
+        block_size: signed(pools.block_size),
+        dtype: DType::F32.manifest_name().to_owned(),
+        kv_dtype: DType::F32.manifest_name().to_owned(),
+        kv_quant: None,
+        kv_pool_axis_order: ["numBlocks", "blockSize", "numKvHeads", "headDim"]
+            .map(str::to_owned)
+            .to_vec(),
+        kv_pool_dims: pool_dims(spec, pools).map(signed).to_vec(),
+        windowed_kv: None,
+        refused_tokens: Vec::new(),
+        linear_state: None,
+        mtp_draft_tokens: 0,
+        cuda_kernels: false,
+    }
+}
+
+/// The repository id of a checkpoint in the Hugging Face cache
+/// (`models--Org--Name/snapshots/<revision>`), else the name of its folder.
+fn repository_id(checkpoint: &Path) -> String {
+    let path = checkpoint.canonicalize().unwrap_or_else(|_| checkpoint.to_owned());
+    let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+    let cached = match &parts[..] {
+        [.., repository, snapshots, _] if snapshots == "snapshots" => {
+            repository.strip_prefix("models--")
+        }
+        _ => None,
+    };
+    match (cached, parts.last()) {
+        (Some(id), _) => id.replacen("--", "/", 1),
+        (None, Some(folder)) => folder.to_string(),
+        (None, None) => String::new(),
+    }
+}
+
+/// Identity of the model without its weights' hash, which the writer adds (artifact format §15).
+fn model_hash(name: &str, spec: &ModelSpec, weights: WeightDType) -> String {
+    let (layers, hidden, vocab) = (spec.layers.len(), spec.hidden_size, spec.vocab_size);
+    let mut hash = format!("hf-{}:{name}:L{layers}:h{hidden}:v{vocab}", spec.family);
+    if weights != WeightDType::F32 {
+        hash += &format!(":w{}", weights.dtype());
+    }
+    if spec.tied_head {
+        hash += ":tiedHead";
+    }
+    hash
+}
+
+/// Counts of a model fit; what does not is refused where tensors are sized.
+fn signed(value: usize) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}

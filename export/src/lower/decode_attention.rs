@@ -1,0 +1,167 @@
+//! Attention of one token per row over its paged history.
+
+use tlaloc_artifact::DType;
+
+use super::attention::{HIDDEN, weights};
+use super::forms::Orientation;
+use super::{Context, kv, rope};
+use crate::spec::AttentionSpec;
+use crate::stablehlo::{Compare, Function, Value};
+
+/// How scores and sums of values are formed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// One product over whole token rows (`kv_heads * head_dim` features), each query head holding
+    /// zeros outside its own KV head's features. Reads the history in the fewest, longest rows, at
+    /// `kv_heads` times the multiplications.
+    BlockDiagonal,
+    /// One product per KV head over rows of `head_dim` features.
+    PerHead,
+}
+
+impl Form {
+    /// Block-diagonal up to four KV heads, and with few query heads per KV head; beyond, its extra
+    /// multiplications cost more than the shorter rows of the other form.
+    pub(super) fn choose(attention: &AttentionSpec) -> Form {
+        if attention.kv_heads <= 4 || attention.group() < 4 {
+            Form::BlockDiagonal
+        } else {
+            Form::PerHead
+        }
+    }
+}
+
+/// 0 at the positions that a row holds and [`HIDDEN`] beyond, f32 `[B, C]`.
+pub(super) fn bias(f: &mut Function, cx: &Context, seq_lens: &Value) -> Value {
+    let dims = [cx.bucket.batch, cx.bucket.context];
+    let position = f.iota(&dims, 1);
+    let length = f.broadcast(seq_lens, &dims, &[0]);
+    let held = f.compare(Compare::Lt, &position, &length);
+    let (visible, hidden) = (f.float(0.0, DType::F32, &dims), f.float(HIDDEN, DType::F32, &dims));
+    f.select(&held, &visible, &hidden)
+}
+
+/// Pool rows of the history, for [`attend`]: shared by all layers of one attention shape.
+pub(super) fn history(
+    f: &mut Function,
+    cx: &Context,
+    attention: &AttentionSpec,
+    slots: &Value,
+) -> Value {
+    match Form::choose(attention) {
+        Form::BlockDiagonal => slots.clone(),
+        Form::PerHead => kv::head_rows(f, cx, slots, attention.kv_heads),
+    }
+}
+
+/// Attention of `query` (`[B, heads, head_dim]`, scaled) over the pools: activations of
+/// `heads * head_dim` features.
+pub(super) fn attend(
+    f: &mut Function,
+    cx: &Context,
+    attention: &AttentionSpec,
+    query: &Value,
+    (keys, values): (&Value, &Value),
+    history: &Value,
+    bias: &Value,
+) -> Value {
+    let (sums, totals) = match Form::choose(attention) {
+        Form::BlockDiagonal => {
+            let keys = kv::read(f, cx, keys, history);
+            let values = kv::read(f, cx, values, history);
+            block_diagonal(f, attention, query, &keys, &values, bias)
+        }
+        Form::PerHead => {
+            let keys = kv::read_heads(f, cx, keys, history);
+            let values = kv::read_heads(f, cx, values, history);
+            per_head(f, attention, query, &keys, &values, bias)
+        }
+    };
+    // Transposed before the division, which keeps the transpose out of the projection that follows.
+    let AttentionSpec { heads, head_dim, .. } = *attention;
+    let (sums, totals, places) = match cx.orientation {
+        Orientation::FeatureMajor => {
+            (f.transpose(&sums, &[1, 2, 0]), f.transpose(&totals, &[1, 0]), [0, 2])
+        }
+        Orientation::RowMajor => (sums, totals, [0, 1]),
+    };
+    let totals = f.broadcast(&totals, sums.dims(), &places);
+    let mixed = f.binary(crate::stablehlo::Binary::Divide, &sums, &totals);
+    f.reshape(&mixed, &cx.orientation.dims(heads * head_dim, cx.bucket.batch))
+}
+
+/// Weighted sums of values `[B, heads, head_dim]` and sums of weights `[B, heads]`. `keys` and
+/// `values` are `[B, C, kv_heads * head_dim]`.
+fn block_diagonal(
+    f: &mut Function,
+    attention: &AttentionSpec,
+    query: &Value,
+    keys: &Value,
+    values: &Value,
+    bias: &Value,
+) -> (Value, Value) {
+    let AttentionSpec { heads, kv_heads, head_dim, .. } = *attention;
+    let group = attention.group();
+    let (batch, context) = (bias.dims()[0], bias.dims()[1]);
+
+    let query = if kv_heads == 1 {
+        query.clone()
+    } else {
+        let query = f.reshape(query, &[batch, kv_heads, group, head_dim]);
+        let blocks = [batch, kv_heads, group, kv_heads, head_dim];
+        let query = f.broadcast(&query, &blocks, &[0, 1, 2, 4]);
+        let diagonal = rope::identity(f, kv_heads);
+        let diagonal = f.broadcast(&diagonal, &blocks, &[1, 3]);
+        let query = f.multiply(&query, &diagonal);
+        f.reshape(&query, &[batch, heads, kv_heads * head_dim])
+    };
+    // The barriers keep the compiler from swapping the operands and folding the transposes.
+    let query = f.transpose(&query, &[0, 2, 1]);
+    let [query] = f.barrier([&query]);
+    let scores = f.batched_dot(keys, &query, 1, (2, 1));
+    let [scores] = f.barrier([&scores]);
+    let scores = f.transpose(&scores, &[0, 2, 1]);
+    let bias = f.broadcast(bias, scores.dims(), &[0, 2]);
+    let scores = f.add(&scores, &bias);
+    let weights = weights(f, &scores);
+    let totals = totals(f, &weights, batch * heads, context);
+    let totals = f.reshape(&totals, &[batch, heads]);
+    let sums = f.batched_dot(&weights, values, 1, (2, 1));
+    // Each head keeps the features of its own KV head.
+    let own: Vec<_> = (0..kv_heads)
+        .map(|head| {
+            let rows = f.slice(&sums, 1, head * group, group);
+            f.slice(&rows, 2, head * head_dim, head_dim)
+        })
+        .collect();
+    (f.concatenate(&own, 1), totals)
+}
+
+/// As [`block_diagonal`], with `keys` and `values` as `[B, kv_heads, C, head_dim]`.
+fn per_head(
+    f: &mut Function,
+    attention: &AttentionSpec,
+    query: &Value,
+    keys: &Value,
+    values: &Value,
+    bias: &Value,
+) -> (Value, Value) {
+    let AttentionSpec { heads, kv_heads, head_dim, .. } = *attention;
+    let (batch, context) = (bias.dims()[0], bias.dims()[1]);
+    let query = f.reshape(query, &[batch, kv_heads, attention.group(), head_dim]);
+    let scores = f.batched_dot(&query, keys, 2, (3, 3));
+    let bias = f.broadcast(bias, scores.dims(), &[0, 3]);
+    let scores = f.add(&scores, &bias);
+    let weights = weights(f, &scores);
+    let totals = totals(f, &weights, batch * heads, context);
+    let sums = f.batched_dot(&weights, values, 2, (3, 2));
+    (f.reshape(&sums, &[batch, heads, head_dim]), f.reshape(&totals, &[batch, heads]))
+}
+
+/// Sums of the weights of each of `rows` rows. A dot with ones, because the compiler makes three
+/// kernels of a reduce.
+fn totals(f: &mut Function, weights: &Value, rows: usize, context: usize) -> Value {
+    let weights = f.reshape(weights, &[rows, context]);
+    let ones = f.float(1.0, DType::F32, &[context, 1]);
+    f.dot(&weights, &ones, (1, 0))
+}

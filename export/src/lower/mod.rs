@@ -1,0 +1,150 @@
+//! From a [`ModelSpec`] to the StableHLO program of one entry.
+//!
+//! One builder for every model: `@main` embeds the tokens, calls one private function per layer
+//! (shared by all layers with the same [`LayerSpec`]) and applies the head. Which of several equal
+//! forms an operation takes is chosen in [`forms`] and at the top of the attention modules; the
+//! forms and rules there are those measured fastest, in place, on the default CPU plugin.
+
+mod attention;
+mod decode_attention;
+mod forms;
+mod head;
+mod kv;
+mod layer;
+mod norm;
+mod prefill_attention;
+mod projection;
+mod rope;
+
+use tlaloc_artifact::{DType, EntryKind};
+
+use crate::plan::{Bucket, PoolShape};
+use crate::slots::{ModelWeights, WeightLayout, WeightSlot};
+use crate::spec::{LayerSpec, ModelSpec};
+use crate::stablehlo::{Function, Module, Value};
+use forms::{Orientation, Product};
+use layer::{LayerInputs, Shared};
+
+/// What every part of one entry's program needs to know.
+struct Context {
+    bucket: Bucket,
+    pools: PoolShape,
+    layout: WeightLayout,
+    orientation: Orientation,
+    product: Product,
+    norm_eps: f32,
+}
+
+impl Context {
+    /// Token columns of all rows, `B * T`.
+    fn tokens(&self) -> usize {
+        self.bucket.batch * self.bucket.tokens
+    }
+
+    fn is_decode(&self) -> bool {
+        self.bucket.kind == EntryKind::Decode
+    }
+}
+
+/// The i32 arguments of a request.
+struct Request {
+    token_ids: Value,
+    positions: Value,
+    block_tables: Value,
+    seq_lens: Value,
+    slot_mapping: Value,
+}
+
+/// The StableHLO text of the entry `bucket`: arguments and results as in artifact format §7, pools
+/// aliased to their outputs (§11).
+pub fn program(
+    spec: &ModelSpec,
+    slots: &ModelWeights<WeightSlot>,
+    layout: WeightLayout,
+    pools: PoolShape,
+    bucket: Bucket,
+) -> String {
+    let tokens = bucket.batch * bucket.tokens;
+    let weight_dtype = slots.embedding.dtype;
+    let cx = Context {
+        bucket,
+        pools,
+        layout,
+        orientation: Orientation::choose(weight_dtype, layout, tokens),
+        product: Product::choose(weight_dtype, layout, tokens),
+        norm_eps: spec.norm_eps,
+    };
+
+    let mut main = Function::new("main");
+    let request = request_parameters(&mut main, &cx);
+    let mut layer_pools = Vec::new();
+    for (l, LayerSpec { attention, .. }) in spec.layers.iter().enumerate() {
+        let dims = [pools.num_blocks, pools.block_size, attention.kv_heads, attention.head_dim];
+        // Output 0 is the logits; pools follow in the order of their arguments.
+        let keys = main.aliased_parameter(&format!("keyCache{l}"), DType::F32, &dims, 1 + 2 * l);
+        let values =
+            main.aliased_parameter(&format!("valueCache{l}"), DType::F32, &dims, 2 + 2 * l);
+        layer_pools.push((keys, values));
+    }
+    let weights = slots.map(|slot| main.parameter(&slot.name, slot.dtype, &slot.dims));
+
+    let mut x = embed(&mut main, &cx, &weights.embedding, &request.token_ids);
+    let mut kinds: Vec<LayerKind> = Vec::new();
+    let mut new_pools = Vec::new();
+    for ((layer, (keys, values)), weights) in
+        spec.layers.iter().zip(layer_pools).zip(&weights.layers)
+    {
+        let known = kinds.iter().position(|kind| kind.spec == layer);
+        let shared = match known {
+            Some(kind) => kinds[kind].shared.clone(),
+            None => Shared::build(&mut main, &cx, &layer.attention, &request),
+        };
+        let inputs = LayerInputs { x, keys, values, shared, weights: weights.clone() };
+        let kind = known.unwrap_or_else(|| {
+            let name = format!("layer{}", kinds.len());
+            let function = layer::function(&cx, layer, &name, &inputs);
+            kinds.push(LayerKind { spec: layer, shared: inputs.shared.clone(), function });
+            kinds.len() - 1
+        });
+        let mut outputs = main.call(&kinds[kind].function, &inputs.list());
+        x = outputs.remove(0);
+        new_pools.extend(outputs);
+    }
+    let logits = head::logits(&mut main, &cx, &x, &weights);
+    let mut results = vec![logits];
+    results.extend(new_pools);
+    main.returns(results);
+
+    Module { main, private: kinds.into_iter().map(|kind| kind.function).collect() }.text()
+}
+
+/// Layers that share one function.
+struct LayerKind<'a> {
+    spec: &'a LayerSpec,
+    shared: Shared,
+    function: Function,
+}
+
+fn request_parameters(main: &mut Function, cx: &Context) -> Request {
+    let Bucket { batch, tokens, .. } = cx.bucket;
+    let columns = cx.bucket.context / cx.pools.block_size;
+    let mut i32s = |name, dims: &[usize]| main.parameter(name, DType::I32, dims);
+    Request {
+        token_ids: i32s("tokenIds", &[batch, tokens]),
+        positions: i32s("positions", &[batch, tokens]),
+        block_tables: i32s("blockTables", &[batch, columns]),
+        seq_lens: i32s("seqLens", &[batch]),
+        slot_mapping: i32s("slotMapping", &[batch * tokens]),
+    }
+}
+
+/// The tokens' rows of the embedding table, as activations.
+fn embed(f: &mut Function, cx: &Context, table: &Value, token_ids: &Value) -> Value {
+    let ids = f.reshape(token_ids, &[cx.tokens()]);
+    let rows = f.gather_rows(table, &ids);
+    let rows = f.convert(&rows, DType::F32);
+    match cx.orientation {
+        Orientation::FeatureMajor => f.transpose(&rows, &[1, 0]),
+        Orientation::RowMajor => rows,
+    }
+}

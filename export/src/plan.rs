@@ -1,0 +1,188 @@
+//! Which entries an artifact has, and how large its pools are.
+
+use std::collections::BTreeSet;
+
+use tlaloc_artifact::EntryKind;
+
+use crate::Error;
+use crate::spec::ModelSpec;
+
+/// Contexts of the default ladder, as far as the model's positions reach.
+const DEFAULT_CONTEXTS: [usize; 3] = [128, 512, 2048];
+
+/// The program of one entry, by its sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// Decode or prefill.
+    pub kind: EntryKind,
+    /// Rows, `B`.
+    pub batch: usize,
+    /// Positions that a row may attend over, `C`.
+    pub context: usize,
+    /// Token columns of a row, `T`.
+    pub tokens: usize,
+}
+
+/// Size of every KV pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolShape {
+    /// Pages, page 0 included.
+    pub num_blocks: usize,
+    /// Tokens of a page.
+    pub block_size: usize,
+}
+
+/// What the user asked for.
+#[derive(Clone, Debug)]
+pub struct PlanOptions {
+    /// Contexts of decode and prefill entries; empty for 128, 512 and 2048, as far as the model's
+    /// positions reach.
+    pub contexts: Vec<usize>,
+    /// Batch sizes of decode entries; empty for 1.
+    pub batches: Vec<usize>,
+    /// Batch sizes of prefill entries; `None` for those of decode.
+    pub prefill_batches: Option<Vec<usize>>,
+    /// Most token columns of a prefill entry; `None` for the entry's whole context.
+    pub prefill_chunk: Option<usize>,
+    /// Tokens of a page.
+    pub block_size: usize,
+    /// Pages of a pool; `None` for room for the largest batch at the largest context, and page 0.
+    pub num_blocks: Option<usize>,
+}
+
+impl PlanOptions {
+    /// Tokens of a page, unless asked otherwise.
+    pub const DEFAULT_BLOCK_SIZE: usize = 16;
+}
+
+impl Default for PlanOptions {
+    fn default() -> PlanOptions {
+        PlanOptions {
+            contexts: Vec::new(),
+            batches: Vec::new(),
+            prefill_batches: None,
+            prefill_chunk: None,
+            block_size: PlanOptions::DEFAULT_BLOCK_SIZE,
+            num_blocks: None,
+        }
+    }
+}
+
+/// The entries and pools of an artifact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Batch sizes of all entries, ascending.
+    pub batches: Vec<usize>,
+    /// Contexts of all entries, ascending.
+    pub contexts: Vec<usize>,
+    /// Size of the pools.
+    pub pools: PoolShape,
+    /// The entries: decode, then prefill; by batch, then context.
+    pub buckets: Vec<Bucket>,
+}
+
+impl Plan {
+    /// The plan for `options`.
+    ///
+    /// # Errors
+    /// When an option is zero, does not fit another, or exceeds what the model can hold.
+    pub fn new(options: &PlanOptions, spec: &ModelSpec) -> Result<Plan, Error> {
+        let block_size = positive("block-size", options.block_size)?;
+        let contexts = contexts(options, spec, block_size)?;
+        let batches = ladder("batches", &options.batches, &[1])?;
+        let prefill_batches = match &options.prefill_batches {
+            Some(sizes) => ladder("prefill-batches", sizes, &[])?,
+            None => batches.clone(),
+        };
+        let chunk = positive("prefill-chunk", options.prefill_chunk.unwrap_or(usize::MAX))?;
+
+        let decode = buckets(EntryKind::Decode, &batches, &contexts, 1);
+        let prefill = buckets(EntryKind::Prefill, &prefill_batches, &contexts, chunk);
+        let ladder: BTreeSet<_> = batches.iter().chain(&prefill_batches).copied().collect();
+
+        let largest = |sizes: &[usize]| sizes.last().copied().unwrap_or(1);
+        let full = largest(&batches)
+            .checked_mul(largest(&contexts) / block_size)
+            .and_then(|pages| pages.checked_add(1));
+        let num_blocks = options.num_blocks.or(full).unwrap_or(usize::MAX);
+        if num_blocks < 2 {
+            return Err(refuse(
+                "num-blocks",
+                format!("is {num_blocks}; page 0 is never used, so at least 2 are needed"),
+            ));
+        }
+        // Pool rows are counted in i32 by the programs.
+        let rows = spec.layers.iter().map(|l| l.attention.kv_heads).max().unwrap_or(1);
+        let count = num_blocks.checked_mul(block_size).and_then(|n| n.checked_mul(rows));
+        if count.is_none_or(|n| i32::try_from(n).is_err()) {
+            return Err(refuse(
+                "num-blocks",
+                format!(
+                    "gives pools of {num_blocks} pages of {block_size} tokens, more than programs can index; use fewer"
+                ),
+            ));
+        }
+        Ok(Plan {
+            batches: ladder.into_iter().collect(),
+            contexts,
+            pools: PoolShape { num_blocks, block_size },
+            buckets: [decode, prefill].concat(),
+        })
+    }
+}
+
+fn buckets(kind: EntryKind, batches: &[usize], contexts: &[usize], chunk: usize) -> Vec<Bucket> {
+    let entry = |batch, context| Bucket { kind, batch, context, tokens: chunk.min(context) };
+    batches.iter().flat_map(|&b| contexts.iter().map(move |&c| entry(b, c))).collect()
+}
+
+fn contexts(
+    options: &PlanOptions,
+    spec: &ModelSpec,
+    block_size: usize,
+) -> Result<Vec<usize>, Error> {
+    let limit = spec.max_positions;
+    let reachable: Vec<_> = DEFAULT_CONTEXTS
+        .into_iter()
+        .filter(|&c| c <= limit)
+        .map(|c| c.next_multiple_of(block_size))
+        .collect();
+    let whole = [limit - limit % block_size];
+    let default = if reachable.is_empty() { &whole[..] } else { &reachable[..] };
+    let contexts = ladder("contexts", &options.contexts, default)?;
+    for &context in &contexts {
+        if !context.is_multiple_of(block_size) {
+            return Err(refuse(
+                "contexts",
+                format!("{context} is not a multiple of the block size {block_size}"),
+            ));
+        }
+        if context > limit {
+            return Err(refuse(
+                "contexts",
+                format!(
+                    "{context} is more than the model's {limit} positions (max_position_embeddings)"
+                ),
+            ));
+        }
+    }
+    Ok(contexts)
+}
+
+/// `sizes`, or `default` when there are none: ascending, each once.
+fn ladder(option: &'static str, sizes: &[usize], default: &[usize]) -> Result<Vec<usize>, Error> {
+    let sizes = if sizes.is_empty() { default } else { sizes };
+    let ascending: BTreeSet<_> = sizes.iter().copied().collect();
+    match ascending.first() {
+        Some(&first) => positive(option, first).map(|_| ascending.into_iter().collect()),
+        None => Err(refuse(option, "is empty".to_owned())),
+    }
+}
+
+fn positive(option: &'static str, value: usize) -> Result<usize, Error> {
+    if value == 0 { Err(refuse(option, "must be at least 1".to_owned())) } else { Ok(value) }
+}
+
+fn refuse(option: &'static str, reason: String) -> Error {
+    Error::Option { option, reason }
+}

@@ -1,0 +1,415 @@
+//! The operations.
+
+use std::fmt;
+
+use tlaloc_artifact::DType;
+
+use super::{Function, Value, literal, names, type_text, types};
+
+/// Elementwise operations of two operands of one type.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "each variant is the operation it names")]
+pub enum Binary {
+    Add,
+    And,
+    Divide,
+    Multiply,
+    Remainder,
+    ShiftRightArithmetic,
+    Subtract,
+}
+
+impl fmt::Display for Binary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Binary::Add => "add",
+            Binary::And => "and",
+            Binary::Divide => "divide",
+            Binary::Multiply => "multiply",
+            Binary::Remainder => "remainder",
+            Binary::ShiftRightArithmetic => "shift_right_arithmetic",
+            Binary::Subtract => "subtract",
+        })
+    }
+}
+
+/// Elementwise operations of one operand.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "each variant is the operation it names")]
+pub enum Unary {
+    Cosine,
+    Exponential,
+    Logistic,
+    Rsqrt,
+    Sine,
+}
+
+impl fmt::Display for Unary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unary::Cosine => "cosine",
+            Unary::Exponential => "exponential",
+            Unary::Logistic => "logistic",
+            Unary::Rsqrt => "rsqrt",
+            Unary::Sine => "sine",
+        })
+    }
+}
+
+/// Reductions, each with its own starting value.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "each variant is the operation it names")]
+pub enum Reduce {
+    Add,
+    Maximum,
+}
+
+/// Comparisons of integers.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "each variant is the operation it names")]
+pub enum Compare {
+    Eq,
+    Le,
+    Lt,
+}
+
+impl Function {
+    fn constant(&mut self, dtype: DType, dims: &[usize], literal: &str) -> Value {
+        let text = format!("stablehlo.constant dense<{literal}> : {}", type_text(dtype, dims));
+        if let Some(known) = self.constants.get(&text) {
+            return known.clone();
+        }
+        let value = self.push(dtype, dims.to_vec(), text.clone());
+        self.constants.insert(text, value.clone());
+        value
+    }
+
+    /// A float constant with one value everywhere.
+    pub fn float(&mut self, value: f32, dtype: DType, dims: &[usize]) -> Value {
+        let literal = literal::float(value, dtype);
+        self.constant(dtype, dims, &literal)
+    }
+
+    /// An f32 vector constant.
+    pub fn floats(&mut self, values: &[f32]) -> Value {
+        let literals: Vec<_> = values.iter().map(|&v| literal::float(v, DType::F32)).collect();
+        self.constant(DType::F32, &[values.len()], &format!("[{}]", literals.join(", ")))
+    }
+
+    /// An i32 constant with one value everywhere.
+    pub fn int(&mut self, value: i32, dims: &[usize]) -> Value {
+        self.constant(DType::I32, dims, &value.to_string())
+    }
+
+    /// i32 values that count up along dimension `dim`.
+    pub fn iota(&mut self, dims: &[usize], dim: usize) -> Value {
+        let text = format!("stablehlo.iota dim = {dim} : {}", type_text(DType::I32, dims));
+        self.push(DType::I32, dims.to_vec(), text)
+    }
+
+    /// `a op b`, elementwise.
+    pub fn binary(&mut self, op: Binary, a: &Value, b: &Value) -> Value {
+        assert_eq!(a.ty(), b.ty(), "operands of {op}");
+        let text = format!("stablehlo.{op} {}, {} : {}", a.name, b.name, a.ty());
+        self.push(a.dtype, a.dims.clone(), text)
+    }
+
+    /// `a + b`.
+    pub fn add(&mut self, a: &Value, b: &Value) -> Value {
+        self.binary(Binary::Add, a, b)
+    }
+
+    /// `a - b`.
+    pub fn subtract(&mut self, a: &Value, b: &Value) -> Value {
+        self.binary(Binary::Subtract, a, b)
+    }
+
+    /// `a * b`.
+    pub fn multiply(&mut self, a: &Value, b: &Value) -> Value {
+        self.binary(Binary::Multiply, a, b)
+    }
+
+    /// `a op value` with an f32 `value`.
+    pub fn with_float(&mut self, op: Binary, a: &Value, value: f32) -> Value {
+        let constant = self.float(value, a.dtype, &a.dims);
+        self.binary(op, a, &constant)
+    }
+
+    /// `a op value` with an i32 `value`.
+    pub fn with_int(&mut self, op: Binary, a: &Value, value: i32) -> Value {
+        let constant = self.int(value, &a.dims);
+        self.binary(op, a, &constant)
+    }
+
+    /// `op(a)`, elementwise.
+    pub fn unary(&mut self, op: Unary, a: &Value) -> Value {
+        self.push(a.dtype, a.dims.clone(), format!("stablehlo.{op} {} : {}", a.name, a.ty()))
+    }
+
+    /// `a` as another element type; floats round to nearest even.
+    pub fn convert(&mut self, a: &Value, dtype: DType) -> Value {
+        if a.dtype == dtype {
+            return a.clone();
+        }
+        let to = type_text(dtype, &a.dims);
+        let text = format!("stablehlo.convert {} : ({}) -> {to}", a.name, a.ty());
+        self.push(dtype, a.dims.clone(), text)
+    }
+
+    /// f32 values rounded to those that bf16 holds. Unlike a conversion there and back, no compiler
+    /// may leave this out.
+    pub fn round_to_bf16(&mut self, a: &Value) -> Value {
+        let text = format!("stablehlo.reduce_precision {}, format = e8m7 : {}", a.name, a.ty());
+        self.push(a.dtype, a.dims.clone(), text)
+    }
+
+    /// `a` under another shape of equally many elements.
+    pub fn reshape(&mut self, a: &Value, dims: &[usize]) -> Value {
+        assert_eq!(
+            a.dims.iter().product::<usize>(),
+            dims.iter().product::<usize>(),
+            "reshape {:?} to {dims:?}",
+            a.dims
+        );
+        if a.dims == dims {
+            return a.clone();
+        }
+        let to = type_text(a.dtype, dims);
+        let text = format!("stablehlo.reshape {} : ({}) -> {to}", a.name, a.ty());
+        self.push(a.dtype, dims.to_vec(), text)
+    }
+
+    /// `a` with its dimensions reordered: result dimension `i` is dimension `order[i]` of `a`.
+    pub fn transpose(&mut self, a: &Value, order: &[usize]) -> Value {
+        let dims: Vec<_> = order.iter().map(|&dim| a.dims[dim]).collect();
+        let to = type_text(a.dtype, &dims);
+        let text =
+            format!("stablehlo.transpose {}, dims = {order:?} : ({}) -> {to}", a.name, a.ty());
+        self.push(a.dtype, dims, text)
+    }
+
+    /// `a` repeated to shape `dims`; dimension `i` of `a` becomes dimension `places[i]`.
+    pub fn broadcast(&mut self, a: &Value, dims: &[usize], places: &[usize]) -> Value {
+        assert!(
+            a.dims.len() == places.len()
+                && a.dims.iter().zip(places).all(|(&d, &place)| d == dims[place]),
+            "broadcast {:?} to {dims:?} at {places:?}",
+            a.dims
+        );
+        let to = type_text(a.dtype, dims);
+        let text = format!(
+            "stablehlo.broadcast_in_dim {}, dims = {places:?} : ({}) -> {to}",
+            a.name,
+            a.ty()
+        );
+        self.push(a.dtype, dims.to_vec(), text)
+    }
+
+    /// Elements `start .. start + len` of dimension `dim`, all of the others.
+    pub fn slice(&mut self, a: &Value, dim: usize, start: usize, len: usize) -> Value {
+        assert!(start + len <= a.dims[dim], "slice of {:?} along {dim}", a.dims);
+        if a.dims[dim] == len {
+            return a.clone();
+        }
+        let mut dims = a.dims.clone();
+        dims[dim] = len;
+        let ranges: Vec<_> = (0..dims.len())
+            .map(|i| {
+                if i == dim { format!("{start}:{}", start + len) } else { format!("0:{}", dims[i]) }
+            })
+            .collect();
+        let to = type_text(a.dtype, &dims);
+        let text =
+            format!("stablehlo.slice {} [{}] : ({}) -> {to}", a.name, ranges.join(", "), a.ty());
+        self.push(a.dtype, dims, text)
+    }
+
+    /// `parts` one after the other along `dim`.
+    pub fn concatenate(&mut self, parts: &[Value], dim: usize) -> Value {
+        if let [only] = parts {
+            return only.clone();
+        }
+        let mut dims = parts[0].dims.clone();
+        dims[dim] = parts.iter().map(|part| part.dims[dim]).sum();
+        let to = type_text(parts[0].dtype, &dims);
+        let text = format!(
+            "stablehlo.concatenate {}, dim = {dim} : ({}) -> {to}",
+            names(parts),
+            types(parts)
+        );
+        self.push(parts[0].dtype, dims, text)
+    }
+
+    /// Matrix product `a · b` in f32: sums over dimension `contract.0` of `a` and `contract.1` of
+    /// `b`. The result has the remaining dimensions of `a`, then those of `b`.
+    pub fn dot(&mut self, a: &Value, b: &Value, contract: (usize, usize)) -> Value {
+        self.batched_dot(a, b, 0, contract)
+    }
+
+    /// [`Function::dot`] for each index of the first `batch` dimensions, which the result leads with.
+    pub fn batched_dot(
+        &mut self,
+        a: &Value,
+        b: &Value,
+        batch: usize,
+        contract: (usize, usize),
+    ) -> Value {
+        assert!(
+            a.dims[..batch] == b.dims[..batch] && a.dims[contract.0] == b.dims[contract.1],
+            "dot of {:?} and {:?} over {contract:?}",
+            a.dims,
+            b.dims
+        );
+        let free = |dims: &[usize], contracted: usize| -> Vec<usize> {
+            (batch..dims.len()).filter(|&i| i != contracted).map(|i| dims[i]).collect()
+        };
+        let mut dims = a.dims[..batch].to_vec();
+        dims.extend(free(&a.dims, contract.0));
+        dims.extend(free(&b.dims, contract.1));
+        let leading: Vec<_> = (0..batch).collect();
+        let batching = match batch {
+            0 => String::new(),
+            _ => format!("batching_dims = {leading:?} x {leading:?}, "),
+        };
+        let to = type_text(DType::F32, &dims);
+        let text = format!(
+            "stablehlo.dot_general {}, {}, {batching}contracting_dims = [{}] x [{}] : ({}, {}) -> {to}",
+            a.name,
+            b.name,
+            contract.0,
+            contract.1,
+            a.ty(),
+            b.ty()
+        );
+        self.push(DType::F32, dims, text)
+    }
+
+    /// For each index of dimension `dim` of two matrices, the dot of what lies there.
+    pub fn dot_per_index(&mut self, a: &Value, b: &Value, dim: usize) -> Value {
+        assert!(a.dims == b.dims && a.dims.len() == 2, "dot of {:?} and {:?}", a.dims, b.dims);
+        let (dims, contracted) = (vec![a.dims[dim]], 1 - dim);
+        let to = type_text(DType::F32, &dims);
+        let text = format!(
+            "stablehlo.dot_general {}, {}, batching_dims = [{dim}] x [{dim}], contracting_dims = [{contracted}] x [{contracted}] : ({}, {}) -> {to}",
+            a.name,
+            b.name,
+            a.ty(),
+            b.ty()
+        );
+        self.push(DType::F32, dims, text)
+    }
+
+    /// `a` reduced over dimension `dim`.
+    pub fn reduce(&mut self, op: Reduce, a: &Value, dim: usize) -> Value {
+        let (name, start) = match op {
+            Reduce::Add => ("add", 0.0),
+            Reduce::Maximum => ("maximum", f32::NEG_INFINITY),
+        };
+        let start = self.float(start, a.dtype, &[]);
+        let mut dims = a.dims.clone();
+        dims.remove(dim);
+        let to = type_text(a.dtype, &dims);
+        let text = format!(
+            "stablehlo.reduce({} init: {}) applies stablehlo.{name} across dimensions = [{dim}] : ({}, {}) -> {to}",
+            a.name,
+            start.name,
+            a.ty(),
+            start.ty()
+        );
+        self.push(a.dtype, dims, text)
+    }
+
+    /// `a op b` for i32 operands, as booleans.
+    pub fn compare(&mut self, op: Compare, a: &Value, b: &Value) -> Value {
+        assert_eq!(a.ty(), b.ty(), "operands of {op:?}");
+        let direction = match op {
+            Compare::Eq => "EQ",
+            Compare::Le => "LE",
+            Compare::Lt => "LT",
+        };
+        let to = type_text(DType::Bool, &a.dims);
+        let text = format!(
+            "stablehlo.compare {direction}, {}, {}, SIGNED : ({}, {}) -> {to}",
+            a.name,
+            b.name,
+            a.ty(),
+            b.ty()
+        );
+        self.push(DType::Bool, a.dims.clone(), text)
+    }
+
+    /// `a` where `condition` holds, else `b`.
+    pub fn select(&mut self, condition: &Value, a: &Value, b: &Value) -> Value {
+        assert_eq!(a.ty(), b.ty(), "operands of select");
+        assert_eq!(condition.dims, a.dims, "condition of select");
+        let text = format!(
+            "stablehlo.select {}, {}, {} : {}, {}",
+            condition.name,
+            a.name,
+            b.name,
+            condition.ty(),
+            a.ty()
+        );
+        self.push(a.dtype, a.dims.clone(), text)
+    }
+
+    /// The same values, which the compiler may not look through.
+    pub fn barrier<const N: usize>(&mut self, values: [&Value; N]) -> [Value; N] {
+        let results = values.map(|v| Value { name: self.fresh().into(), ..v.clone() });
+        self.body.push(format!(
+            "{} = stablehlo.optimization_barrier {} : {}",
+            names(&results),
+            names(values),
+            types(values)
+        ));
+        results
+    }
+
+    /// Rows `rows` (i32 `[n]`) of a matrix: `[n, columns]`.
+    pub fn gather_rows(&mut self, matrix: &Value, rows: &Value) -> Value {
+        let (n, columns) = (rows.dims[0], matrix.dims[1]);
+        let indices = self.reshape(rows, &[n, 1]);
+        let to = type_text(matrix.dtype, &[n, columns]);
+        let text = format!(
+            "\"stablehlo.gather\"({}, {}) <{{dimension_numbers = #stablehlo.gather<offset_dims = [1], \
+             collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, \
+             indices_are_sorted = false, slice_sizes = array<i64: 1, {columns}>}}> : ({}, {}) -> {to}",
+            matrix.name,
+            indices.name,
+            matrix.ty(),
+            indices.ty()
+        );
+        self.push(matrix.dtype, vec![n, columns], text)
+    }
+
+    /// The pool with update `i` written at `indices[i] = [block, offset]`, where that is inside the
+    /// pool; updates outside it are dropped. `pool` is `[blocks, offsets, ..]`, `updates` `[n, ..]`.
+    pub fn scatter_into_pool(&mut self, pool: &Value, indices: &Value, updates: &Value) -> Value {
+        assert!(
+            indices.dims == [updates.dims[0], 2] && updates.dims[1..] == pool.dims[2..],
+            "scatter of {:?} at {:?} into {:?}",
+            updates.dims,
+            indices.dims,
+            pool.dims
+        );
+        let windows: Vec<_> = (1..updates.dims.len()).collect();
+        let element = type_text(pool.dtype, &[]);
+        let id = self.next;
+        let text = format!(
+            "\"stablehlo.scatter\"({}, {}, {}) <{{scatter_dimension_numbers = #stablehlo.scatter<\
+             update_window_dims = {windows:?}, inserted_window_dims = [0, 1], \
+             scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>, \
+             indices_are_sorted = false, unique_indices = false}}> ({{\n    \
+             ^bb0(%old{id}: {element}, %new{id}: {element}):\n      \
+             stablehlo.return %new{id} : {element}\n    }}) : ({}, {}, {}) -> {}",
+            pool.name,
+            indices.name,
+            updates.name,
+            pool.ty(),
+            indices.ty(),
+            updates.ty(),
+            pool.ty()
+        );
+        self.push(pool.dtype, pool.dims.clone(), text)
+    }
+}
