@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Set up and run every test.
+#
+#   scripts/test.sh                        the workspace's tests, then the end-to-end tests
+#   scripts/test.sh --e2e [PYTEST ARGS]    only the end-to-end tests, against a release build
+#
+# Needs what scripts/setup.sh needs; that runs first. Each runner prints its own summary.
+
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+only_e2e=''
+case ${1-} in
+  -h | --help)
+    usage
+    exit
+    ;;
+  --e2e)
+    only_e2e=yes
+    shift
+    ;;
+  '') ;;
+  *) die "unknown argument '$1'; see --help" ;;
+esac
+
+load_environment
+cd "$ROOT"
+if [[ -z $only_e2e ]]; then
+  say "tests of the workspace, documentation examples included"
+  cargo test --workspace --locked
+fi
+say "release build"
+cargo build --release --locked -p triton-tlaloc -p tlaloc-export -p config-gen
+TLALOC_BACKEND_DIR=$(install_backend "$TARGET/release/libtriton_tlaloc.so")
+export TLALOC_BACKEND_DIR TLALOC_BIN_DIR=$TARGET/release TLALOC_CACHE=$CACHE
+say "end-to-end tests"
+"$TLALOC_PYTHON" -m pytest tests "$@"
