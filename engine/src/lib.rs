@@ -1,1 +1,57 @@
-//! Placeholder.
+//! Sequences, KV pages, batching and step packing of sequence mode.
+//!
+//! The engine is a state machine without threads, clock or I/O: the same arrivals, outcomes and
+//! times give the same actions. Its owner drives it from one thread:
+//!
+//! ```text
+//! push(arrival)                     a request, checked by intake
+//! loop: match next(now)
+//!         Run          → call(), pack(), execute, complete(outcome)
+//!         Reply        → replies(): answer, report, release
+//!         RestorePools → make zeroed pools, restored(result)
+//!         WaitUntil(t) → wait until t or the next arrival
+//!         Idle         → wait for the next arrival
+//!         Stopped      → after stop(), when everything pushed is answered
+//! ```
+//!
+//! Section names in the docs ("sequence mode §10") are those of the contract.
+//!
+//! | Module | What changes there |
+//! |---|---|
+//! | `geometry` | sizes of the model; which entry runs a call (§11.1) |
+//! | `sequence` | what is known of a live sequence |
+//! | `pages`, `resources` | what sequences hold, and how it is handed out |
+//! | `queue` | when a batch starts and what is in it (§8) |
+//! | `admission`, `reclaim` | whether a request may run (§10) |
+//! | `schedule` | in which calls the requests of a batch run (§11) |
+//! | `packing` | what a call's integer inputs hold (artifact format §7.5) |
+//! | `engine` | the state machine that joins them (§9, §14, §19) |
+//! | `refusal`, `event` | what clients and operators read (§21) |
+
+mod admission;
+mod engine;
+mod event;
+mod geometry;
+mod packing;
+mod pages;
+mod queue;
+mod reclaim;
+mod refusal;
+mod resources;
+mod schedule;
+mod sequence;
+mod work;
+
+pub use engine::{Batching, Engine, Replies, Settings, Step};
+pub use event::{Event, FreeCause, Level};
+pub use geometry::{EntryShape, Geometry};
+pub use packing::StepInputs;
+pub use refusal::{Code, Exhausted, Holder, Refusal};
+pub use sequence::SequenceId;
+pub use tlaloc_artifact::EntryKind;
+pub use work::{
+    Arrival, BatchReport, Call, CallFailure, Outcome, Reply, Row, RowRef, Ticket, Times,
+};
+
+/// A time of the owner's monotonic clock, or a duration, in nanoseconds.
+pub type Nanos = u64;

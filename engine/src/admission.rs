@@ -1,0 +1,190 @@
+//! Whether a request may run, and what it takes for that (sequence mode §10).
+
+use std::collections::HashSet;
+
+use crate::engine::Settings;
+use crate::event::{Event, FreeCause};
+use crate::queue::Queue;
+use crate::refusal::HOLDERS_LISTED;
+use crate::resources::{Needs, Resources, Shortage};
+use crate::sequence::{SequenceKey, Sequences};
+use crate::work::Work;
+use crate::{Exhausted, Geometry, Holder, Nanos, Refusal, SequenceId, reclaim};
+
+/// The live sequences with what they hold: what admission changes.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub sequences: Sequences,
+    pub resources: Resources,
+    pub events: Vec<Event>,
+}
+
+impl State {
+    pub fn new(geometry: &Geometry) -> State {
+        State {
+            sequences: Sequences::default(),
+            resources: Resources::new(geometry),
+            events: Vec::new(),
+        }
+    }
+
+    fn create(&mut self, id: &SequenceId) -> SequenceKey {
+        self.sequences.create(id.clone(), self.resources.none_held())
+    }
+
+    /// Frees a sequence if it is held.
+    pub fn free(&mut self, id: &SequenceId, cause: FreeCause) {
+        if let Some(sequence) = self.sequences.remove(id) {
+            self.events.push(Event::Freed {
+                sequence: sequence.id,
+                pages: sequence.held.pages.len(),
+                tokens: sequence.length,
+                cause,
+            });
+            self.resources.give_back(sequence.held);
+        }
+    }
+
+    /// Frees every sequence; returns how many.
+    pub fn free_all(&mut self) -> usize {
+        let sequences = self.sequences.len();
+        for sequence in self.sequences.drain() {
+            self.resources.give_back(sequence.held);
+        }
+        sequences
+    }
+}
+
+/// What admission of a batch reads.
+#[derive(Clone, Copy)]
+pub(crate) struct Admission<'a> {
+    pub geometry: &'a Geometry,
+    pub settings: &'a Settings,
+    pub queue: &'a Queue,
+    /// Sequences with a request in the batch.
+    pub in_batch: &'a HashSet<SequenceId>,
+    pub longest_batch: Nanos,
+    /// When the batch started.
+    pub now: Nanos,
+}
+
+impl Admission<'_> {
+    /// Admits a request; none if it has nothing to run and no sequence. A refused START leaves no
+    /// sequence, any other refusal leaves it as it was.
+    pub fn admit(self, work: &Work, state: &mut State) -> Result<Option<SequenceKey>, Refusal> {
+        let Some(id) = &work.id else { return Err(Refusal::NoSequence) };
+        if work.start {
+            state.free(id, FreeCause::StartedAgain);
+            let key = state.create(id);
+            let admitted = self.admit_tokens(work, key, state);
+            if admitted.is_err() {
+                state.free(id, FreeCause::StartRefused);
+            }
+            return admitted.map(|()| Some(key));
+        }
+        match state.sequences.find(id) {
+            Some(key) => self.admit_tokens(work, key, state).map(|()| Some(key)),
+            // A refused START is still a live sequence to the server, which clients end.
+            None if work.end && work.tokens.is_empty() => Ok(None),
+            None => Err(Refusal::NoState {
+                sequence: id.clone(),
+                instance: self.settings.instance.clone(),
+            }),
+        }
+    }
+
+    fn admit_tokens(self, work: &Work, key: SequenceKey, state: &mut State) -> Result<(), Refusal> {
+        let sequence = &state.sequences[key];
+        let (length, sent) = (sequence.length, work.tokens.len());
+        if sent == 0 && !work.end {
+            return Err(Refusal::NoTokens { sequence: sequence.id.clone() });
+        }
+        let max_context = self.geometry.max_context();
+        let target = length.saturating_add(sent);
+        if target > max_context {
+            let (sequence, start) = (sequence.id.clone(), work.start);
+            return Err(Refusal::ContextExceeded { sequence, length, sent, max_context, start });
+        }
+        let needs = Needs::to_reach(target, &sequence.held, self.geometry);
+        if state.resources.short_of(needs).is_some() {
+            self.reclaim(needs, key, state);
+        }
+        match state.resources.short_of(needs) {
+            Some(Shortage::Pages) => {
+                let exhausted = self.pages_exhausted(needs, target, work.start, key, state);
+                Err(Refusal::PagesExhausted(Box::new(exhausted)))
+            }
+            None => {
+                state.resources.take(needs, &mut state.sequences[key].held);
+                Ok(())
+            }
+        }
+    }
+
+    fn reclaim_limit(self, state: &State) -> Nanos {
+        let Settings { max_sequence_idle, max_batch_size, .. } = *self.settings;
+        let live = state.sequences.len();
+        reclaim::limit(max_sequence_idle, live, max_batch_size, self.longest_batch)
+    }
+
+    /// Frees idle sequences, one at a time, until `needs` can be met.
+    fn reclaim(self, needs: Needs, beneficiary: SequenceKey, state: &mut State) {
+        let limit = self.reclaim_limit(state);
+        let busy = |id: &SequenceId| self.in_batch.contains(id) || self.queue.has(id);
+        for (id, idle) in reclaim::candidates(&state.sequences, self.now, limit, busy) {
+            if state.resources.short_of(needs).is_none() {
+                break;
+            }
+            if let Some(sequence) = state.sequences.remove(&id) {
+                state.events.push(Event::Reclaimed {
+                    sequence: id,
+                    idle,
+                    limit,
+                    beneficiary: state.sequences[beneficiary].id.clone(),
+                    pages: sequence.held.pages.len(),
+                });
+                state.resources.give_back(sequence.held);
+            }
+        }
+    }
+
+    fn pages_exhausted(
+        self,
+        needs: Needs,
+        target: usize,
+        start: bool,
+        key: SequenceKey,
+        state: &State,
+    ) -> Exhausted {
+        let sequence = &state.sequences[key];
+        let others = state.sequences.iter().filter(|other| other.id != sequence.id);
+        let mut holders: Vec<_> = others
+            .filter(|other| !other.held.pages.is_empty())
+            .map(|other| Holder {
+                sequence: other.id.clone(),
+                pages: other.held.pages.len(),
+                tokens: other.length,
+                idle: other.last_active.map(|active| self.now.saturating_sub(active.at)),
+            })
+            .collect();
+        holders.sort_unstable_by(|a, b| {
+            b.pages.cmp(&a.pages).then_with(|| a.sequence.cmp(&b.sequence))
+        });
+        let holder_count = holders.len();
+        holders.truncate(HOLDERS_LISTED);
+        Exhausted {
+            sequence: sequence.id.clone(),
+            start,
+            needed: needs.pages,
+            held: sequence.held.pages.len(),
+            free: state.resources.pages.free(),
+            total: state.resources.pages.total(),
+            block_size: self.geometry.block_size(),
+            length: sequence.length,
+            target,
+            holders,
+            holder_count,
+            reclaim_limit: self.reclaim_limit(state),
+        }
+    }
+}

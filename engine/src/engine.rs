@@ -1,0 +1,465 @@
+//! The state machine (sequence mode §9, §14, §19).
+
+use std::collections::HashSet;
+use std::vec;
+
+use crate::admission::{Admission, State};
+use crate::event::{Event, FreeCause};
+use crate::packing::{self, PackedRow, StepInputs};
+use crate::queue::{Queue, Ready, Waits};
+use crate::schedule::{Admitted, Demand, Schedule, View};
+use crate::sequence::Activity;
+use crate::work::{CallRow, Work};
+use crate::{
+    Arrival, BatchReport, Call, CallFailure, Geometry, Nanos, Outcome, Refusal, Reply, RowRef,
+    SequenceId,
+};
+
+/// How an instance is run.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Who forms batches.
+    pub batching: Batching,
+    /// After how long the server drops an idle sequence.
+    pub max_sequence_idle: Nanos,
+    /// `max_batch_size` of the model's configuration.
+    pub max_batch_size: usize,
+    /// The instance's name, for messages.
+    pub instance: String,
+}
+
+/// Who forms batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Batching {
+    /// The engine, which may hold a batch back for requests that are likely to come.
+    Engine {
+        /// Wait for the next request of sequences that decoded in the last batch.
+        cohort_wait: Nanos,
+        /// Wait for more prompts after the first.
+        prompt_wait: Nanos,
+    },
+    /// The host: what is pushed before [`Engine::next`] is one batch.
+    Host,
+}
+
+/// What the owner does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Execute [`Engine::call`], then [`Engine::complete`].
+    Run,
+    /// Answer the batch: [`Engine::replies`].
+    Reply,
+    /// Replace all pools by zeroed ones, then [`Engine::restored`].
+    RestorePools,
+    /// Wait until this time or the next arrival.
+    WaitUntil(Nanos),
+    /// Wait for the next arrival.
+    Idle,
+    /// [`Engine::stop`] was called and everything pushed is answered.
+    Stopped,
+}
+
+/// Where the engine stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// No batch.
+    Waiting,
+    /// A batch is about to start; `waited` is how long it was held for sequences that did not come.
+    Starting { waited: Option<Nanos> },
+    /// A batch runs, and its next call is to be found.
+    Running,
+    /// A call is with the owner.
+    Called,
+    /// The batch has run, its replies are to be taken.
+    Replying,
+    /// The replies are with the owner.
+    Answered,
+}
+
+/// Whether the pools are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pools {
+    Intact,
+    /// A failed execution took them; the owner is to replace them.
+    Lost,
+    /// Replacing them failed; the next batch tries again.
+    Missing,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Totals {
+    batches: u64,
+    requests: u64,
+    calls: u64,
+    ran_without: u64,
+}
+
+/// Batches from one summary to the next.
+const SUMMARY_EVERY: u64 = 1000;
+
+/// The scheduler of one instance. See the crate's documentation for how it is driven.
+#[derive(Debug)]
+pub struct Engine {
+    geometry: Geometry,
+    settings: Settings,
+    queue: Queue,
+    state: State,
+    phase: Phase,
+    pools: Pools,
+    stopping: bool,
+    longest_batch: Nanos,
+    activities: u64,
+    totals: Totals,
+
+    // The current batch.
+    works: Vec<Work>,
+    in_batch: HashSet<SequenceId>,
+    start: Nanos,
+    /// Start of the first execution, end of the last.
+    compute: Option<(Nanos, Nanos)>,
+    calls: usize,
+    schedule: Schedule,
+    // Its current call.
+    rows: Vec<CallRow>,
+    entry: usize,
+}
+
+impl Engine {
+    /// An engine without sequences; all pages are free.
+    pub fn new(geometry: Geometry, settings: Settings) -> Engine {
+        let waits = match settings.batching {
+            Batching::Engine { cohort_wait, prompt_wait } => {
+                Some(Waits { cohort: cohort_wait, prompt: prompt_wait })
+            }
+            Batching::Host => None,
+        };
+        Engine {
+            queue: Queue::new(waits),
+            state: State::new(&geometry),
+            geometry,
+            settings,
+            phase: Phase::Waiting,
+            pools: Pools::Intact,
+            stopping: false,
+            longest_batch: 0,
+            activities: 0,
+            totals: Totals::default(),
+            works: Vec::new(),
+            in_batch: HashSet::new(),
+            start: 0,
+            compute: None,
+            calls: 0,
+            schedule: Schedule::default(),
+            rows: Vec::new(),
+            entry: 0,
+        }
+    }
+
+    /// Sizes of the model.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Hands a request over, at any time. It is in a batch that starts later.
+    pub fn push(&mut self, arrival: Arrival) {
+        self.queue.push(Work::new(arrival));
+    }
+
+    /// Starts no more waits: what is pending runs at once, then [`Step::Stopped`].
+    pub fn stop(&mut self) {
+        self.stopping = true;
+    }
+
+    /// What to do at time `now`. Asked again before it is done, it answers the same.
+    pub fn next(&mut self, now: Nanos) -> Step {
+        loop {
+            match self.phase {
+                Phase::Waiting => match self.queue.ready(now) {
+                    Ready::Empty if self.stopping => return Step::Stopped,
+                    Ready::Empty => return Step::Idle,
+                    Ready::Until(time) if !self.stopping => return Step::WaitUntil(time),
+                    Ready::Until(_) => self.phase = Phase::Starting { waited: None },
+                    Ready::Start { waited } => {
+                        let waited = waited.filter(|_| !self.stopping);
+                        self.phase = Phase::Starting { waited };
+                    }
+                },
+                Phase::Starting { waited } => {
+                    if self.pools == Pools::Lost {
+                        return Step::RestorePools;
+                    }
+                    self.start_batch(waited, now);
+                    self.phase = Phase::Running;
+                }
+                Phase::Running => {
+                    if self.next_call() {
+                        self.phase = Phase::Called;
+                    } else {
+                        self.finish_works(now);
+                        self.phase = Phase::Replying;
+                    }
+                }
+                Phase::Called => return Step::Run,
+                Phase::Replying => return Step::Reply,
+                Phase::Answered => {
+                    if self.pools == Pools::Lost {
+                        return Step::RestorePools;
+                    }
+                    self.close_batch(now);
+                    self.phase = Phase::Waiting;
+                }
+            }
+        }
+    }
+
+    /// The call to run after [`Step::Run`]. At other times it has no rows.
+    pub fn call(&self) -> Call<'_> {
+        Call {
+            entry: self.entry,
+            ordinal: self.calls,
+            rows: if self.phase == Phase::Called { &self.rows } else { &[] },
+            works: &self.works,
+            sequences: &self.state.sequences,
+        }
+    }
+
+    /// Fills the integer inputs of the call, every element (artifact format §7.5).
+    ///
+    /// # Panics
+    /// When an input's size is not that of the call's entry.
+    pub fn pack(&self, inputs: StepInputs<'_>) {
+        let call = self.call();
+        let shape = &self.geometry.entries()[call.entry];
+        let rows = call.rows().map(|row| PackedRow {
+            position: row.position,
+            tokens: row.tokens,
+            pages: row.pages,
+        });
+        packing::pack(shape, self.geometry.block_size(), rows, inputs);
+    }
+
+    /// Takes the result of the call.
+    pub fn complete(&mut self, outcome: Outcome) {
+        if self.phase != Phase::Called {
+            return;
+        }
+        self.phase = Phase::Running;
+        let Outcome { compute_start, compute_end, result } = outcome;
+        let first = self.compute.map_or(compute_start, |(first, _)| first);
+        self.compute = Some((first, compute_end));
+        for row in &self.rows {
+            self.works[row.work].compute = Some((compute_start, compute_end));
+        }
+        match result {
+            Ok(()) => self.advance_rows(),
+            Err(failure) => {
+                if let CallFailure::Execution { pools_lost: true, .. } = failure {
+                    self.pools = Pools::Lost;
+                }
+                let entry = self.geometry.entries()[self.entry].id.clone();
+                self.fail_rows(&refusal_of(failure, entry, &self.settings.instance));
+            }
+        }
+        self.calls += 1;
+    }
+
+    /// The replies of the batch in batch order, after [`Step::Reply`].
+    pub fn replies(&mut self) -> Replies<'_> {
+        let (compute_start, compute_end) = self.compute.unwrap_or((self.start, self.start));
+        let report = BatchReport {
+            requests: self.works.len(),
+            start: self.start,
+            compute_start,
+            compute_end,
+        };
+        let works = if self.phase == Phase::Replying {
+            self.phase = Phase::Answered;
+            self.works.drain(..)
+        } else {
+            self.works.drain(..0)
+        };
+        Replies { report, works }
+    }
+
+    /// Takes the result of [`Step::RestorePools`]: whether the pools are zeroed anew, or why not.
+    /// Every sequence is freed either way, as its KV is gone.
+    pub fn restored(&mut self, result: Result<(), String>) {
+        let sequences = self.state.free_all();
+        self.queue.forget_cohort();
+        let (pools, event) = match result {
+            Ok(()) => (Pools::Intact, Event::PoolsRestored { sequences }),
+            Err(message) => (Pools::Missing, Event::PoolsMissing { sequences, message }),
+        };
+        self.pools = pools;
+        self.state.events.push(event);
+    }
+
+    /// What happened since the last call of this, in order.
+    pub fn events(&mut self) -> vec::Drain<'_, Event> {
+        self.state.events.drain(..)
+    }
+
+    /// Forms the batch and admits its requests (sequence mode §9 items 1–4).
+    fn start_batch(&mut self, waited: Option<Nanos>, now: Nanos) {
+        self.start = now;
+        self.compute = None;
+        self.calls = 0;
+        self.in_batch.clear();
+        self.schedule.clear();
+        self.queue.take(&mut self.works, &mut self.in_batch);
+        self.totals.batches += 1;
+        self.totals.requests += self.works.len() as u64;
+        if let Some(waited) = waited {
+            self.totals.ran_without += 1;
+            self.state.events.push(Event::RanWithout {
+                requests: self.works.len(),
+                absent: self.queue.absent(),
+                waited,
+                times: self.totals.ran_without,
+                batches: self.totals.batches,
+            });
+        }
+        self.queue.forget_cohort();
+
+        // The id denotes a new sequence to the server, even if its first request is refused.
+        for work in self.works.iter().filter(|work| work.start && work.refusal.is_some()) {
+            if let Some(id) = &work.id {
+                self.state.free(id, FreeCause::StartedAgain);
+            }
+        }
+        let admission = Admission {
+            geometry: &self.geometry,
+            settings: &self.settings,
+            queue: &self.queue,
+            in_batch: &self.in_batch,
+            longest_batch: self.longest_batch,
+            now,
+        };
+        for (index, work) in self.works.iter_mut().enumerate() {
+            if work.refusal.is_some() {
+                continue;
+            }
+            match admission.admit(work, &mut self.state) {
+                Ok(Some(sequence)) => {
+                    self.schedule.add(Admitted { work: index, sequence }, work.tokens.len());
+                }
+                Ok(None) => {}
+                Err(refusal) => work.refusal = Some(refusal),
+            }
+        }
+    }
+
+    /// Finds the next call that can run; those that cannot refuse their rows.
+    fn next_call(&mut self) -> bool {
+        loop {
+            let view = View {
+                works: &self.works,
+                sequences: &self.state.sequences,
+                geometry: &self.geometry,
+            };
+            let Some(demand) = self.schedule.next(view, &mut self.rows) else { return false };
+            let Demand { kind, context, tokens } = demand;
+            if self.pools != Pools::Intact {
+                let instance = self.settings.instance.clone();
+                self.fail_rows(&Refusal::PoolsGone { instance });
+                continue;
+            }
+            let rows = self.rows.len();
+            if let Some(entry) = self.geometry.choose(kind, rows, context, tokens) {
+                self.entry = entry;
+                self.totals.calls += 1;
+                return true;
+            }
+            let kind = kind.manifest_name();
+            self.fail_rows(&Refusal::NoEntry { kind, rows, tokens, context });
+        }
+    }
+
+    fn advance_rows(&mut self) {
+        for (index, row) in self.rows.iter().enumerate() {
+            let work = &mut self.works[row.work];
+            work.done += row.count;
+            work.row = Some(RowRef { call: self.calls, row: index });
+            self.state.sequences[row.sequence].length += row.count;
+        }
+    }
+
+    fn fail_rows(&mut self, refusal: &Refusal) {
+        for row in &self.rows {
+            self.works[row.work].fail(refusal.clone());
+        }
+    }
+
+    /// Ends every request of the batch (sequence mode §19) and notes whom the next batch waits for.
+    fn finish_works(&mut self, now: Nanos) {
+        for work in &mut self.works {
+            let Some(id) = &work.id else { continue };
+            if let Some(key) = self.state.sequences.find(id) {
+                work.pages_held = self.state.sequences[key].held.pages.len();
+            }
+            if work.end {
+                self.state.free(id, FreeCause::Ended);
+            } else if work.is_lost() {
+                self.state.free(id, FreeCause::Lost);
+            } else if let Some(key) = self.state.sequences.find(id) {
+                // The server's idle clock starts again at every arrival, refused or not.
+                self.activities += 1;
+                let activity = Activity { at: now, order: self.activities };
+                self.state.sequences[key].last_active = Some(activity);
+                if work.refusal.is_none() && work.tokens.len() == 1 {
+                    self.queue.expect(id);
+                }
+            }
+        }
+    }
+
+    fn close_batch(&mut self, now: Nanos) {
+        self.longest_batch = self.longest_batch.max(now.saturating_sub(self.start));
+        self.queue.batch_ended(now);
+        // Replacing the pools failed at the end of this batch or at its start.
+        if self.pools == Pools::Missing {
+            self.pools = Pools::Lost;
+        }
+        let Totals { batches, requests, calls, ran_without } = self.totals;
+        if batches.is_multiple_of(SUMMARY_EVERY) {
+            let sequences = self.state.sequences.len();
+            let summary = Event::Summary { batches, requests, calls, ran_without, sequences };
+            self.state.events.push(summary);
+        }
+    }
+}
+
+fn refusal_of(failure: CallFailure, entry: String, instance: &str) -> Refusal {
+    match failure {
+        CallFailure::Execution { message, pools_lost: false } => {
+            Refusal::ExecutionFailed { entry, message }
+        }
+        CallFailure::Execution { message, pools_lost: true } => {
+            Refusal::PoolsLost { entry, instance: instance.to_owned(), message }
+        }
+        CallFailure::Copy { message } => Refusal::CopyFailed { entry, message },
+    }
+}
+
+/// The replies of a batch in batch order. Those not taken are dropped with it.
+#[derive(Debug)]
+pub struct Replies<'a> {
+    /// The batch as a whole.
+    pub report: BatchReport,
+    works: vec::Drain<'a, Work>,
+}
+
+impl Iterator for Replies<'_> {
+    type Item = Reply;
+
+    fn next(&mut self) -> Option<Reply> {
+        let start = self.report.start;
+        self.works.next().map(|work| work.into_reply(start))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.works.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Replies<'_> {}

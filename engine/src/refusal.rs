@@ -1,0 +1,301 @@
+//! Why a request is refused (sequence mode §21), in the words that clients read.
+
+use std::fmt;
+
+use crate::{Nanos, SequenceId};
+
+/// Kind of an error, as Triton knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// The request can never work as it is.
+    InvalidArgument,
+    /// The same request may work later.
+    Unavailable,
+    /// The instance failed.
+    Internal,
+}
+
+/// Why a request is refused. The text has no model name in front.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The request is malformed, in intake's words. Remedy: as the message says.
+    #[error("{0}")]
+    Malformed(String),
+    /// A token id that the model does not have. Remedy: use the model's own tokenizer.
+    #[error(
+        "token {index} of the request is {token}, outside the vocabulary [0, {vocab_size}); {}",
+        after_bad_token(*start)
+    )]
+    OutsideVocabulary {
+        /// Place of the token in the request, from 0.
+        index: usize,
+        /// The token id.
+        token: i32,
+        /// Token ids are below this.
+        vocab_size: usize,
+        /// The request had START.
+        start: bool,
+    },
+    /// A token id that stands for something that this server cannot embed. Remedy: leave it out.
+    #[error(
+        "token {index} of the request is {token}, the model's {config_key} placeholder, which \
+         stands for input that this model is not served with; {}",
+        after_bad_token(*start)
+    )]
+    RefusedToken {
+        /// Place of the token in the request, from 0.
+        index: usize,
+        /// The token id.
+        token: i32,
+        /// The checkpoint's config key that names it.
+        config_key: String,
+        /// The request had START.
+        start: bool,
+    },
+    /// The request belongs to no sequence. Remedy: send a correlation id.
+    #[error(
+        "the request has no correlation id, and KV state is kept by sequence: set a correlation \
+         id other than 0, and START on the sequence's first request"
+    )]
+    NoSequence,
+    /// The sequence is not held: never started, ended, idle for too long, or lost in a failed
+    /// execution. Remedy: start it again.
+    #[error(
+        "sequence {sequence} has no KV state in instance '{instance}': it was not started there, \
+         or it ended, was idle too long or was freed after an error; start it again with START \
+         and all of its tokens"
+    )]
+    NoState {
+        /// The sequence.
+        sequence: SequenceId,
+        /// The instance.
+        instance: String,
+    },
+    /// Nothing to run and nothing to end. Remedy: send tokens, or END.
+    #[error(
+        "a request without tokens only ends a sequence: sequence {sequence} got one without END; \
+         send tokens, or set END"
+    )]
+    NoTokens {
+        /// The sequence.
+        sequence: SequenceId,
+    },
+    /// The sequence would outgrow the model's entries. Remedy: send fewer tokens, or export larger
+    /// contexts.
+    #[error(
+        "{sent} token(s) would take sequence {sequence} from {length} to {} positions, but the \
+         largest context this model was compiled for is {max_context}; {}",
+        length.saturating_add(*sent),
+        after_overflow(*start, *length, *max_context)
+    )]
+    ContextExceeded {
+        /// The sequence.
+        sequence: SequenceId,
+        /// Tokens that it holds.
+        length: usize,
+        /// Tokens of the request.
+        sent: usize,
+        /// The most that a sequence can hold.
+        max_context: usize,
+        /// The request had START.
+        start: bool,
+    },
+    /// Too few pages are free. Remedy: end sequences, wait, or export more pages.
+    #[error("{0}")]
+    PagesExhausted(Box<Exhausted>),
+    /// No entry is large enough for a call. Remedy: export one.
+    #[error(
+        "no {kind} entry of the artifact covers {rows} sequence(s) of {tokens} token(s) at \
+         context {context}; export one, or send fewer tokens at once"
+    )]
+    NoEntry {
+        /// `decode` or `prefill`.
+        kind: &'static str,
+        /// Rows of the call.
+        rows: usize,
+        /// Most tokens of a row.
+        tokens: usize,
+        /// Positions to attend over.
+        context: usize,
+    },
+    /// An execution failed and left the pools as they were. Remedy: send the request again.
+    #[error("execution of {entry} failed: {message}")]
+    ExecutionFailed {
+        /// The entry.
+        entry: String,
+        /// The plugin's message.
+        message: String,
+    },
+    /// An execution failed after it consumed the pools. Remedy: start the sequences again.
+    #[error(
+        "execution of {entry} failed and took the KV pools with it, so every sequence of instance \
+         '{instance}' loses its KV state and has to start again: {message}"
+    )]
+    PoolsLost {
+        /// The entry.
+        entry: String,
+        /// The instance.
+        instance: String,
+        /// The plugin's message.
+        message: String,
+    },
+    /// The pools are gone since an earlier execution. Remedy: start the sequence again.
+    #[error(
+        "not executed: an earlier execution that failed took the KV pools, so every sequence of \
+         instance '{instance}' loses its KV state and has to start again"
+    )]
+    PoolsGone {
+        /// The instance.
+        instance: String,
+    },
+    /// An execution ran but its results are lost. Remedy: send the request again.
+    #[error("{entry} ran, but its results could not be copied to the host: {message}")]
+    CopyFailed {
+        /// The entry.
+        entry: String,
+        /// The plugin's message.
+        message: String,
+    },
+    /// A request of several calls failed after the first of them. Remedy: start the sequence
+    /// again.
+    #[error(
+        "{cause}; an earlier call of the same request had run, so the sequence is freed: start it \
+         again"
+    )]
+    AfterEarlierCall {
+        /// What failed.
+        cause: Box<Refusal>,
+    },
+}
+
+impl Refusal {
+    /// Its kind.
+    pub fn code(&self) -> Code {
+        match self {
+            Refusal::Malformed(_)
+            | Refusal::OutsideVocabulary { .. }
+            | Refusal::RefusedToken { .. }
+            | Refusal::NoSequence
+            | Refusal::NoState { .. }
+            | Refusal::NoTokens { .. }
+            | Refusal::ContextExceeded { .. }
+            | Refusal::NoEntry { .. } => Code::InvalidArgument,
+            Refusal::PagesExhausted(_) => Code::Unavailable,
+            Refusal::ExecutionFailed { .. }
+            | Refusal::PoolsLost { .. }
+            | Refusal::PoolsGone { .. }
+            | Refusal::CopyFailed { .. } => Code::Internal,
+            Refusal::AfterEarlierCall { cause } => cause.code(),
+        }
+    }
+}
+
+fn after_bad_token(start: bool) -> &'static str {
+    if start {
+        "the sequence is not started and holds nothing"
+    } else {
+        "the sequence is unchanged"
+    }
+}
+
+fn after_overflow(start: bool, length: usize, max_context: usize) -> String {
+    if start {
+        format!("the sequence is not started: send at most {max_context} tokens")
+    } else {
+        let room = max_context.saturating_sub(length);
+        format!("the sequence is unchanged: send at most {room} more token(s), or end it")
+    }
+}
+
+/// What a request lacked, and who holds it (sequence mode §10.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exhausted {
+    /// The requesting sequence.
+    pub sequence: SequenceId,
+    /// The request had START.
+    pub start: bool,
+    /// Pages that it needs beyond those it holds.
+    pub needed: usize,
+    /// Pages that it holds.
+    pub held: usize,
+    /// Pages that are free.
+    pub free: usize,
+    /// Pages that sequences can hold, free or not.
+    pub total: usize,
+    /// Tokens of a page.
+    pub block_size: usize,
+    /// Tokens that the sequence holds.
+    pub length: usize,
+    /// Tokens that it would hold.
+    pub target: usize,
+    /// The other sequences with the most pages.
+    pub holders: Vec<Holder>,
+    /// How many other sequences hold pages.
+    pub holder_count: usize,
+    /// A sequence is reclaimed when idle for longer.
+    pub reclaim_limit: Nanos,
+}
+
+/// A sequence that holds pages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The sequence.
+    pub sequence: SequenceId,
+    /// Its pages.
+    pub pages: usize,
+    /// Its tokens.
+    pub tokens: usize,
+    /// Time since its last batch ended; none while it is in its first.
+    pub idle: Option<Nanos>,
+}
+
+/// How many holders a message lists.
+pub(crate) const HOLDERS_LISTED: usize = 6;
+
+const NANOS_PER_MILLI: Nanos = 1_000_000;
+
+impl fmt::Display for Exhausted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Exhausted { sequence, needed, held, free, total, block_size, length, target, .. } =
+            self;
+        write!(
+            f,
+            "KV page pool exhausted: sequence {sequence} needs {needed} more page(s) of \
+             {block_size} tokens to go from {length} to {target} tokens, and {free} of {total} \
+             pages are free; {} other sequence(s) hold pages",
+            self.holder_count
+        )?;
+        for (index, holder) in self.holders.iter().enumerate() {
+            let Holder { sequence, pages, tokens, idle } = holder;
+            let before = if index == 0 { ": " } else { ", " };
+            write!(f, "{before}{sequence} ({pages} pages, {tokens} tokens, ")?;
+            match idle {
+                Some(idle) => write!(f, "idle {} ms)", idle / NANOS_PER_MILLI)?,
+                None => write!(f, "in this batch)")?,
+            }
+        }
+        if self.holder_count > self.holders.len() {
+            write!(f, ", ...")?;
+        }
+        write!(
+            f,
+            "; a sequence idle for more than {} ms is reclaimed when pages are short, a live one \
+             is not preempted; ",
+            self.reclaim_limit / NANOS_PER_MILLI
+        )?;
+        if self.start {
+            write!(
+                f,
+                "sequence {sequence} is refused at START and holds nothing: send it again when \
+                 pages are free"
+            )?;
+        } else {
+            write!(
+                f,
+                "sequence {sequence} keeps its {held} pages and the KV of its {length} tokens: \
+                 send the request again when pages are free, or end the sequence"
+            )?;
+        }
+        write!(f, "; to hold more, export the artifact with more pages (numBlocks)")
+    }
+}
