@@ -5,7 +5,7 @@
 //!   artifact format §17 holds, so readers need no second look at ranges, roles or shapes.
 //! * [`signature`]: the arguments and results that an entry must have (artifact format §7).
 //! * [`stablehlo`]: reads function signatures out of StableHLO text.
-//! * [`write`]: builds a new artifact directory.
+//! * [`mod@write`]: builds a new artifact directory.
 //! * [`staging`]: replaces a directory whole, or leaves it as it was.
 
 mod artifact;

@@ -5,15 +5,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Schema names, oldest first.
-pub const SCHEMA_VERSIONS: [&str; 5] = [
-    "tlaloc-serving-v1",
-    "tlaloc-serving-v2",
-    "tlaloc-serving-v3",
-    "tlaloc-serving-v4",
-    "tlaloc-serving-v5",
-];
-
 /// File name of the manifest inside an artifact.
 pub const MANIFEST_FILE: &str = "tlaloc-serving.json";
 
@@ -21,7 +12,7 @@ pub const MANIFEST_FILE: &str = "tlaloc-serving.json";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
-    /// One of [`SCHEMA_VERSIONS`].
+    /// The spelling of a [`crate::SchemaVersion`].
     pub schema_version: String,
     /// Repository id or directory name of the checkpoint.
     pub model_name: String,

@@ -426,11 +426,9 @@ impl<'a> Scanner<'a> {
                 b'[' => open.push(b']'),
                 b'{' => open.push(b'}'),
                 b'<' => open.push(b'>'),
-                b')' | b']' | b'}' | b'>' => {
-                    if open.pop() != Some(byte) {
-                        self.at = self.text.len();
-                        return None;
-                    }
+                b')' | b']' | b'}' | b'>' if open.pop() != Some(byte) => {
+                    self.at = self.text.len();
+                    return None;
                 }
                 _ => {}
             }

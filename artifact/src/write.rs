@@ -393,3 +393,23 @@ fn hex(bytes: &[u8]) -> String {
         text
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a model's weights add to its hash, from the table of the original exporter's window
+    /// model.
+    #[test]
+    fn weights_suffix_of_the_window_model() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../shared/upstream/model_repository/window_sequence/1/tlaloc-serving.json");
+        let Ok(bytes) = fs::read(&path) else {
+            eprintln!("skipped: weights_suffix_of_the_window_model: {} is absent", path.display());
+            return;
+        };
+        let manifest: Manifest = serde_json::from_slice(&bytes).unwrap();
+        let hashes = manifest.weights.table.iter().map(|row| row.sha256.as_str());
+        assert_eq!(manifest.model_hash, format!("window-sequence-v1{}", weights_suffix(hashes)));
+    }
+}
