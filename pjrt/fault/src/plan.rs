@@ -127,7 +127,8 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut plan = Plan::new(Some(file.path().to_owned()));
         assert_eq!(plan.call(Function::Execute), Ok(vec![]));
-        std::fs::write(file.path(), "# two faults\n\nexecute refuse at 2\n execute delay 7 \n").unwrap();
+        std::fs::write(file.path(), "# two faults\n\nexecute refuse at 2\n execute delay 7 \n")
+            .unwrap();
         let delay = Fault::Delay(Duration::from_millis(7));
         assert_eq!(plan.call(Function::Execute), Ok(vec![delay]));
         assert_eq!(plan.call(Function::Compile), Ok(vec![]));
@@ -140,7 +141,9 @@ mod tests {
 
     #[test]
     fn lines_that_are_not_understood_are_errors() {
-        for line in ["execute", "execute explode", "compile lose", "hide views at 1", "read refuse at x"] {
+        for line in
+            ["execute", "execute explode", "compile lose", "hide views at 1", "read refuse at x"]
+        {
             assert_eq!(parse(line), Err(format!("plan line not understood: {line}")));
         }
     }

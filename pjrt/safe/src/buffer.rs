@@ -108,7 +108,8 @@ impl Client {
         bytes: &[u8],
         shape: Shape,
     ) -> Result<Buffer, Error> {
-        let semantics = if self.shares_host_memory() {
+        let in_place = self.shares_host_memory() && !bytes.is_empty();
+        let semantics = if in_place {
             sys::PJRT_HostBufferSemantics_kImmutableZeroCopy
         } else {
             sys::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall
@@ -116,7 +117,10 @@ impl Client {
         // SAFETY: a buffer that reads the bytes in place holds the mapping until they are returned,
         // and nothing writes to it; one that does not has copied them before this call returns.
         let (mut buffer, returned) = unsafe { self.buffer_from_host(shape, bytes, semantics) }?;
-        if buffer.device_address() == Some(bytes.as_ptr().addr()) {
+        // Plugins copy what is not aligned to their liking without a word. Waiting for the return of
+        // bytes that are read in place would be waiting for ever.
+        let copied = buffer.device_address().is_some_and(|at| at != bytes.as_ptr().addr());
+        if in_place && !copied {
             buffer.lender = Some(Lender { returned, file: file.clone() });
         } else {
             wait_for_copy(returned)?;

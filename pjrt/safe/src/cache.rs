@@ -30,7 +30,15 @@ const DIGEST: usize = 32;
 pub struct CompileCache {
     folder: PathBuf,
     /// The plugin files digested so far.
-    plugins: Mutex<Vec<(PathBuf, Option<SystemTime>, [u8; DIGEST])>>,
+    plugins: Mutex<Vec<Plugin>>,
+}
+
+/// A plugin file's SHA-256, as of its last change.
+#[derive(Debug)]
+struct Plugin {
+    path: PathBuf,
+    changed: Option<SystemTime>,
+    digest: [u8; DIGEST],
 }
 
 impl CompileCache {
@@ -107,13 +115,13 @@ impl CompileCache {
     fn plugin(&self, path: &Path) -> io::Result<[u8; DIGEST]> {
         let changed = fs::metadata(path)?.modified().ok();
         let mut plugins = self.plugins.lock();
-        if let Some((_, _, digest)) = plugins.iter().find(|(p, c, _)| p == path && *c == changed) {
-            return Ok(*digest);
+        if let Some(known) = plugins.iter().find(|p| p.path == path && p.changed == changed) {
+            return Ok(known.digest);
         }
         let mut digest = Sha256::new();
         io::copy(&mut File::open(path)?, &mut Hashing(&mut digest))?;
         let digest = digest.finalize().into();
-        plugins.push((path.to_owned(), changed, digest));
+        plugins.push(Plugin { path: path.to_owned(), changed, digest });
         Ok(digest)
     }
 }
@@ -147,9 +155,8 @@ fn load(client: &Arc<Client>, program: &[u8]) -> Result<Executable, Error> {
     };
     // SAFETY: the client is alive and the program outlives the call.
     unsafe { call!(client.api(), PJRT_Executable_DeserializeAndLoad, &mut args) }?;
-    let raw = client
-        .api()
-        .non_null("PJRT_Executable_DeserializeAndLoad", args.loaded_executable)?;
+    let raw =
+        client.api().non_null("PJRT_Executable_DeserializeAndLoad", args.loaded_executable)?;
     Executable::new(client, raw)
 }
 

@@ -8,8 +8,7 @@ use tlaloc_pjrt_sys::{
     PJRT_Client_Compile_Args, PJRT_Executable, PJRT_Executable_Destroy_Args,
     PJRT_Executable_GetCompiledMemoryStats_Args, PJRT_Executable_NumOutputs_Args,
     PJRT_Executable_OutputDimensions_Args, PJRT_Executable_OutputElementTypes_Args,
-    PJRT_Executable_Serialize_Args,
-    PJRT_LoadedExecutable, PJRT_LoadedExecutable_Destroy_Args,
+    PJRT_Executable_Serialize_Args, PJRT_LoadedExecutable, PJRT_LoadedExecutable_Destroy_Args,
     PJRT_LoadedExecutable_GetExecutable_Args, PJRT_Program, Versioned,
 };
 
@@ -213,10 +212,8 @@ impl Description {
     }
 
     fn serialise(&self) -> Result<Vec<u8>, Error> {
-        let mut args = PJRT_Executable_Serialize_Args {
-            executable: self.raw.as_ptr(),
-            ..Versioned::new()
-        };
+        let mut args =
+            PJRT_Executable_Serialize_Args { executable: self.raw.as_ptr(), ..Versioned::new() };
         // SAFETY: the executable is alive.
         unsafe { call!(self.api, PJRT_Executable_Serialize, &mut args) }?;
         // SAFETY: bytes that live until the deleter below is called.

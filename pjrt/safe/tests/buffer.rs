@@ -99,6 +99,16 @@ fn a_weight_file_is_read_in_place() {
 }
 
 #[test]
+fn an_empty_weight_file_is_an_empty_array() {
+    let Some(client) = support::client() else { return };
+    let on_disk = weight_file(&[]);
+    let file = Arc::new(MappedFile::open(on_disk.path()).unwrap());
+    let weights = client.upload_mapped(&file, ElementType::F32, &[4, 0]).unwrap();
+    assert!(!weights.is_mapped());
+    assert!(weights.host_bytes().unwrap().unwrap().is_empty());
+}
+
+#[test]
 fn dropping_cached_pages_loses_nothing() {
     let values: Vec<f32> = (0..100_000).map(|i| i as f32).collect();
     let on_disk = weight_file(&values);
