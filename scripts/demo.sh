@@ -44,7 +44,7 @@ export_artifact() {
   if [[ ! -d $artifact ]]; then
     say "exporting $checkpoint"
     rm -rf "$folder/$name"-* "$folder"/.partial
-    "$TARGET/release/tlaloc-export" "$checkpoint" --out "$folder/.partial" --name "$name" \
+    "$TARGET/release/tlaloc-export" "$checkpoint" --out "$folder/.partial" \
       "${EXPORT_OPTIONS[@]}" >&2
     mv -T "$folder/.partial" "$artifact"
   fi

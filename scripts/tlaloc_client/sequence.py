@@ -28,6 +28,10 @@ class Client:
             self._limits = {}
         self._triton = triton
 
+    def connect(self):
+        """Open the connection, which otherwise waits for the first request."""
+        return self._client.is_server_live()
+
     def infer(self, model, tokens, outputs=None, **sequence):
         """One request. `tokens` is an array of any shape and type, sent as it is.
 

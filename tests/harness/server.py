@@ -1,0 +1,233 @@
+"""A real tritonserver process with our backend."""
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+from tlaloc_client.sequence import Client
+
+from . import environment
+
+STOP_TIMEOUT = 60
+
+
+class LoadError(Exception):
+    """The server refused to load a model; `status` is that of HTTP."""
+
+    def __init__(self, status, message):
+        super().__init__(f"{status}: {message}")
+        self.status = status
+        self.message = message
+
+
+class Server:
+    """Serves a repository with explicit model control until `stop`."""
+
+    # Those whose log a failing test wants to see.
+    running = []
+
+    def __init__(self, repository, *arguments):
+        handle, path = tempfile.mkstemp(prefix="tritonserver-", suffix=".log")
+        os.close(handle)
+        self.log = Log(Path(path))
+        self.http_port, self.grpc_port, self._metrics_port = free_ports(3)
+        command = [
+            environment.SCRIPTS / "serve.sh",
+            *("--repository", repository.path),
+            *("--http-port", str(self.http_port)),
+            *("--grpc-port", str(self.grpc_port)),
+            *("--metrics-port", str(self._metrics_port)),
+            *("--", "--model-control-mode", "explicit", "--exit-timeout-secs", "10", *arguments),
+        ]
+        settings = {
+            **os.environ,
+            **environment.variables(),
+            "TLALOC_BACKEND_DIR": str(environment.backend_directory()),
+        }
+        with open(self.log.path, "wb") as output:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=settings
+            )
+        Server.running.append(self)
+        try:
+            wait_until(self._ready, 60, "the server to become ready")
+        except BaseException:
+            self.process.kill()
+            raise
+
+    def _ready(self):
+        if self.process.poll() is not None:
+            raise AssertionError(f"the server exited with {self.process.returncode}\n{self.log.tail()}")
+        return self.get("/v2/health/ready") == 200
+
+    # Control over HTTP.
+
+    def request(self, method, path, body=None):
+        """(status, body) of one HTTP request."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=600)
+        try:
+            connection.request(method, path, body)
+            response = connection.getresponse()
+            return response.status, response.read().decode(errors="replace")
+        finally:
+            connection.close()
+
+    def get(self, path):
+        """The status of a GET, 0 when nothing listens yet."""
+        try:
+            return self.request("GET", path)[0]
+        except OSError:
+            return 0
+
+    def live(self):
+        return self.get("/v2/health/live") == 200
+
+    def load(self, model, config=None):
+        """Load a model, with `config` (a dict) in place of its config.pbtxt if given."""
+        body = {"parameters": {"config": json.dumps(config)}} if config is not None else {}
+        status, text = self.request(
+            "POST", f"/v2/repository/models/{model}/load", json.dumps(body)
+        )
+        if status != 200:
+            raise LoadError(status, text)
+
+    def unload(self, model):
+        """Unload a model and wait until it is gone."""
+        status, text = self.request("POST", f"/v2/repository/models/{model}/unload", "{}")
+        assert status == 200, text
+
+        def gone():
+            index = json.loads(self.request("POST", "/v2/repository/index", "{}")[1])
+            states = {entry["name"]: entry.get("state") for entry in index}
+            return states.get(model) in (None, "UNAVAILABLE")
+
+        wait_until(gone, 60, f"model {model} to unload")
+
+    def config(self, model):
+        status, text = self.request("GET", f"/v2/models/{model}/config")
+        assert status == 200, text
+        return json.loads(text)
+
+    def statistics(self, model):
+        status, text = self.request("GET", f"/v2/models/{model}/stats")
+        assert status == 200, text
+        return Statistics.of(json.loads(text)["model_stats"][0])
+
+    # Inference.
+
+    def client(self, protocol="grpc"):
+        port = self.grpc_port if protocol == "grpc" else self.http_port
+        return Client(f"127.0.0.1:{port}", protocol)
+
+    # The process.
+
+    def resident_bytes(self):
+        return self._status("VmRSS") * 1024
+
+    def threads(self):
+        return self._status("Threads")
+
+    def _status(self, field):
+        text = Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(rf"^{field}:\s+(\d+)", text, re.MULTILINE)[1])
+
+    def stop(self):
+        """SIGTERM; the exit status, which is 0 when no sequence was open."""
+        if self in Server.running:
+            Server.running.remove(self)
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise AssertionError(f"no exit {STOP_TIMEOUT} s after SIGTERM\n{self.log.tail()}") from None
+
+
+@contextmanager
+def running(repository, *arguments):
+    """A server that must have survived its tests and must stop with status 0."""
+    server = Server(repository, *arguments)
+    try:
+        yield server
+        assert server.live(), "the server is not live after the tests"
+    finally:
+        status = server.stop()
+    assert status == 0, f"the server exited with {status}\n{server.log.tail()}"
+    server.log.path.unlink()
+
+
+class Statistics:
+    """Counters of a model since it was loaded; times in nanoseconds. `after - before` works."""
+
+    FIELDS = ("inferences", "executions", "queue", "input")
+
+    def __init__(self, *values):
+        self.inferences, self.executions, self.queue, self.input = values
+
+    @classmethod
+    def of(cls, stats):
+        times = stats["inference_stats"]
+        return cls(
+            stats["inference_count"],
+            stats["execution_count"],
+            times["queue"]["ns"],
+            times["compute_input"]["ns"],
+        )
+
+    def __sub__(self, earlier):
+        return Statistics(*(getattr(self, f) - getattr(earlier, f) for f in self.FIELDS))
+
+    def __repr__(self):
+        return f"Statistics({', '.join(f'{f}={getattr(self, f)}' for f in self.FIELDS)})"
+
+
+class Log:
+    """The server's log so far."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def text(self, since=0):
+        with open(self.path, "rb") as file:
+            file.seek(since)
+            return file.read().decode(errors="replace")
+
+    def mark(self):
+        """A position for `since`: what is logged from here on."""
+        return self.path.stat().st_size
+
+    def find(self, pattern, since=0):
+        """All matches of a regular expression, as `re.findall`."""
+        return re.findall(pattern, self.text(since))
+
+    def expect(self, pattern, since=0, timeout=10):
+        """Wait until the expression matches; the log is written behind the answers."""
+        wait_until(lambda: self.find(pattern, since), timeout, f"{pattern!r} in {self.path}")
+        return self.find(pattern, since)
+
+    def tail(self, lines=60):
+        return "\n".join(self.text().splitlines()[-lines:])
+
+
+def wait_until(condition, timeout, what):
+    """Poll until the condition holds; an assertion fails after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout} s for {what}"
+        time.sleep(0.02)
+
+
+def free_ports(count):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports

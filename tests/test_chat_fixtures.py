@@ -1,0 +1,66 @@
+"""SmolLM2 against the logits of another implementation, over both protocols."""
+
+import numpy as np
+import pytest
+from harness import environment, fixtures, models
+from harness.decoding import LOGITS, logits, prefill
+
+MODEL = "smollm2"
+TOLERANCE = 2e-4
+PROMPTS = fixtures.smollm2_prompts()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def model(repository, server):
+    artifact = models.export(
+        environment.smollm2(),
+        MODEL,
+        contexts=[128, 512, 2048],
+        batches=[1, 2, 4],
+        prefill_batches=[1, 2, 4],
+        prefill_chunk=512,
+    )
+    repository.add(artifact, MODEL)
+    server.load(MODEL)
+
+
+def decode(server, protocol, prompt, whole):
+    """The rows of logits of a greedy decode, one for each expected id."""
+    with server.client(protocol) as client, client.sequence(MODEL) as sequence:
+        rows = [prefill(sequence, prompt["prompt_ids"], whole)]
+        while len(rows) < len(prompt["greedy_ids"]):
+            rows.append(logits(sequence.send([int(rows[-1].argmax())], LOGITS)))
+        return rows
+
+
+def check(rows, prompt):
+    assert [int(row.argmax()) for row in rows] == prompt["greedy_ids"]
+    for number, (row, step) in enumerate(zip(rows, prompt["steps"])):
+        error = np.abs(row[step["top5_ids"]] - step["top5_logits"]).max()
+        assert error <= TOLERANCE, f"step {number}: a top-5 logit is {error:.1e} off"
+        # Sees the logits outside the top five: this is how far their norm may move.
+        norm = np.linalg.norm(row.astype(np.float64))
+        assert abs(norm - step["l2"]) <= TOLERANCE * np.sqrt(row.size), f"step {number}: norm"
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "by_token"])
+@pytest.mark.parametrize("protocol", ["http", "grpc"])
+@pytest.mark.parametrize("name", PROMPTS)
+def test_matches_the_fixture(server, name, protocol, whole):
+    check(decode(server, protocol, PROMPTS[name], whole), PROMPTS[name])
+
+
+@pytest.mark.parametrize("change", ["id", "logit", "prompt"])
+def test_control_a_wrong_expectation_is_seen(server, change):
+    prompt = dict(PROMPTS["chat_template"])
+    if change == "id":
+        prompt["greedy_ids"] = prompt["greedy_ids"][:-1] + [prompt["greedy_ids"][-1] + 1]
+    elif change == "logit":
+        last = dict(prompt["steps"][-1])
+        last["top5_logits"] = last["top5_logits"][:-1] + [last["top5_logits"][-1] + 3 * TOLERANCE]
+        prompt["steps"] = prompt["steps"][:-1] + [last]
+    else:
+        prompt["prompt_ids"] = prompt["prompt_ids"][:1] + prompt["prompt_ids"][2:]
+    rows = decode(server, "grpc", prompt, whole=True)
+    with pytest.raises(AssertionError):
+        check(rows, prompt)
