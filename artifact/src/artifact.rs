@@ -12,6 +12,7 @@ use crate::{Error, Input, Output, PoolRole, Tensor, check};
 /// an entry is `pools()[n]`, its n-th weight argument `weights()[n]`.
 #[derive(Clone, Debug)]
 pub struct Artifact {
+    pub(crate) manifest_path: PathBuf,
     pub(crate) root: PathBuf,
     pub(crate) manifest: Manifest,
     pub(crate) version: SchemaVersion,
@@ -223,7 +224,12 @@ impl Artifact {
         &self.root
     }
 
-    /// The manifest as written.
+    /// Absolute path of the manifest.
+    pub fn manifest_path(&self) -> &Path {
+        &self.manifest_path
+    }
+
+    /// The manifest as written. Its paths stay in [`root`](Self::root).
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }

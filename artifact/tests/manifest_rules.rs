@@ -215,6 +215,11 @@ const MUTATIONS: &[Mutation] = &[
     ),
     (
         Plain,
+        |m| m["entries"][0]["programPath"] = json!("../x.json"),
+        "programPath: path '../x.json' has a '..' component",
+    ),
+    (
+        Plain,
         |m| {
             m["entries"][0].as_object_mut().unwrap().remove("donationPairs");
         },

@@ -1,1 +1,33 @@
-//! Placeholder.
+//! From a serving artifact to a Triton model: the text of its `config.pbtxt`, and its directory in a
+//! model repository.
+//!
+//! * [`config`]: the text, in sequence mode (the backend keeps the sequences' KV pages) or client
+//!   mode (the client does).
+//! * [`repository`]: the model directory, written whole or not at all.
+
+mod client;
+mod error;
+mod name;
+mod options;
+mod pbtxt;
+pub mod repository;
+mod sequence;
+
+use tlaloc_artifact::Artifact;
+
+pub use error::Error;
+pub use name::ModelName;
+pub use options::{InstanceGroup, KvMode, Options, SequenceOptions};
+
+/// The text of `config.pbtxt` for `artifact` served as `name`.
+///
+/// # Errors
+/// [`Error::Decoupled`] and [`Error::Client`] when the artifact cannot be served that way.
+pub fn config(artifact: &Artifact, name: &ModelName, options: &Options) -> Result<String, Error> {
+    match &options.kv_mode {
+        KvMode::Sequence(sequence) => {
+            sequence::config(artifact, name, sequence, &options.instance_group)
+        }
+        KvMode::Client => client::config(artifact, name, &options.instance_group),
+    }
+}

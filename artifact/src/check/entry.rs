@@ -35,6 +35,7 @@ impl Shape {
         }
         let body =
             inside(root, &written.body_path).map_err(|reason| format!("bodyPath: {reason}"))?;
+        inside(root, &written.program_path).map_err(|reason| format!("programPath: {reason}"))?;
         let inputs = slots(&written.inputs, "inputs", |name, role, tensor| {
             Some(Input { name, role: InputRole::parse(role)?, tensor })
         })?;

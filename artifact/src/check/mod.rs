@@ -17,13 +17,15 @@ pub(crate) fn artifact(path: &Path, bytes: &[u8]) -> Result<Artifact, Error> {
     let absolute = std::path::absolute(path)
         .map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
     let root = absolute.parent().unwrap_or(Path::new("/")).to_owned();
-    let check = Check { path, root: &root };
+    let check = Check { path, absolute: &absolute, root: &root };
     let (version, manifest) = check.parse(bytes)?;
     check.manifest(version, manifest)
 }
 
 struct Check<'a> {
+    /// The manifest's path as given, for messages.
     path: &'a Path,
+    absolute: &'a Path,
     root: &'a Path,
 }
 
@@ -135,6 +137,7 @@ impl Check<'_> {
 
         let pools = pools_of(&entries);
         let mut artifact = Artifact {
+            manifest_path: self.absolute.to_owned(),
             root: self.root.to_owned(),
             version,
             vocab_size,

@@ -1,0 +1,55 @@
+//! Why no model can be made of an artifact.
+
+use std::io;
+use std::path::PathBuf;
+
+/// A refusal or failure of the generator.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The artifact cannot be read, or the model directory cannot be written: see the message's
+    /// path.
+    #[error(transparent)]
+    Artifact(#[from] tlaloc_artifact::Error),
+    /// The name cannot name a Triton model: give another one with `--name`.
+    #[error(
+        "model name '{0}' must be letters, digits, '_', '-' and '.', and must not begin with '-' or \
+         '.'; choose another one with --name"
+    )]
+    Name(String),
+    /// The instance group is none of those known: give one of them.
+    #[error(
+        "instance group '{0}' must be 'model', 'cpu' or 'gpu:' with different GPU numbers, as in \
+         gpu:0,1"
+    )]
+    InstanceGroup(String),
+    /// Only speculative models stream several responses to a request: leave `--decoupled` out.
+    #[error(
+        "--decoupled serves only speculative artifacts (tlaloc-serving-v5), but '{model}' is \
+         {version}; leave it out"
+    )]
+    Decoupled {
+        /// Model name of the artifact.
+        model: String,
+        /// Its manifest version.
+        version: &'static str,
+    },
+    /// The artifact's entries do not share one binding of arguments: serve it in sequence mode.
+    #[error("'{model}' cannot be served in client mode: {reason}; use --kv-mode sequence")]
+    Client {
+        /// Model name of the artifact.
+        model: String,
+        /// What stands in the way.
+        reason: String,
+    },
+    /// A file of the artifact could not be linked or copied: check that it is a readable file, space
+    /// and permissions.
+    #[error("{}: cannot be placed at {}: {source}", from.display(), to.display())]
+    Place {
+        /// The artifact's file.
+        from: PathBuf,
+        /// Its place in the model directory being built.
+        to: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}

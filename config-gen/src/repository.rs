@@ -1,0 +1,79 @@
+//! The model directory in a model repository.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tlaloc_artifact::Artifact;
+use tlaloc_artifact::staging::StagedDir;
+
+use crate::{Error, ModelName};
+
+const CONFIG: &str = "config.pbtxt";
+const VERSION: &str = "1";
+
+/// Writes `<repository>/<name>/` with `config` as its `config.pbtxt` and the files of `artifact` as
+/// its version 1: hard links where the file system allows them, else copies, never symbolic links.
+/// Bodies and weight sizes are checked first. A model of this backend that stands there is replaced
+/// whole; on failure it stays as it was. Returns the model directory.
+///
+/// # Errors
+/// [`Error::Artifact`] when a body or weight is missing or wrong, or another directory stands there;
+/// [`Error::Place`] when a file cannot be linked or copied.
+pub fn write(
+    artifact: &Artifact,
+    name: &ModelName,
+    config: &str,
+    repository: &Path,
+) -> Result<PathBuf, Error> {
+    for entry in artifact.entries() {
+        artifact.read_body(entry)?;
+    }
+    for slot in artifact.weights() {
+        slot.open()?;
+    }
+    let model = repository.join(name.as_str());
+    let staged = StagedDir::create(&model, is_model)?;
+    let version = staged.path().join(VERSION);
+    for file in files(artifact) {
+        let relative = file.strip_prefix(artifact.root()).unwrap_or(&file);
+        place(&file, &version.join(relative))?;
+    }
+    let text = staged.path().join(CONFIG);
+    fs::write(&text, config)
+        .map_err(|source| tlaloc_artifact::Error::Unwritable { path: text, source })?;
+    staged.commit()?;
+    Ok(model)
+}
+
+/// Whether a directory is a model of this backend, which may be replaced.
+fn is_model(directory: &Path) -> bool {
+    let config = fs::read_to_string(directory.join(CONFIG)).unwrap_or_default();
+    config.lines().any(|line| line.trim() == "backend: \"tlaloc\"")
+}
+
+/// The files that the manifest names, itself included. Program descriptions are for other runtimes
+/// and may be absent.
+fn files(artifact: &Artifact) -> BTreeSet<PathBuf> {
+    let mut files = BTreeSet::from([artifact.manifest_path().to_owned()]);
+    files.extend(artifact.entries().iter().map(|entry| entry.body.clone()));
+    files.extend(artifact.weights().iter().map(|slot| slot.file.clone()));
+    let programs = artifact.manifest().entries.iter();
+    let programs = programs.map(|entry| artifact.root().join(&entry.program_path));
+    files.extend(programs.filter(|program| program.exists()));
+    files
+}
+
+/// Links or copies one file. A hard link to a symbolic link would be one itself, so that is followed
+/// first.
+fn place(from: &Path, to: &Path) -> Result<(), Error> {
+    let failed = |source| Error::Place { from: from.to_owned(), to: to.to_owned(), source };
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    let file = fs::canonicalize(from).map_err(failed)?;
+    if fs::hard_link(&file, to).is_err() {
+        fs::copy(&file, to).map_err(failed)?;
+    }
+    Ok(())
+}
