@@ -21,10 +21,9 @@ def decoded(repository, server):
         server.load(name)
         ids = []
         with server.client() as client:
-            # One execution of these is a prefill: two more make it 100 of decode.
-            for count in (50, 50, 3):
+            for _ in range(2):
                 with client.sequence(name) as sequence:
-                    ids += greedy(sequence, PROMPT["prompt_ids"], count)
+                    ids += greedy(sequence, PROMPT["prompt_ids"], 50)
         server.log.expect(f"instance '{name}_0_0': in 100 runs")
         server.unload(name)
         lines = [line for line in server.log.text().splitlines() if f"'{name}" in line]
@@ -36,7 +35,7 @@ def test_ids_are_equal_and_right(decoded):
     ids = decoded["in_place"][0]
     assert ids == decoded["copied"][0]
     assert ids[:24] == PROMPT["greedy_ids"]
-    assert ids[:50] == ids[50:100]
+    assert ids[:50] == ids[50:]
 
 
 def test_donated_pools_keep_their_address(decoded):

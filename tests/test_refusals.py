@@ -1,0 +1,407 @@
+"""Every bad input is refused by name; the server, the model and other sequences go on."""
+
+import copy
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from harness import environment, fixtures, models
+from harness.decoding import assert_ids, greedy_alone
+from harness.server import LoadError
+from tritonclient.utils import InferenceServerException
+
+NAME = "tiny"
+VOCABULARY = 96
+CONTEXT = 64
+PROMPT = fixtures.tiny_oracle("llama")["prompts"][1]
+
+
+@pytest.fixture(scope="module")
+def model(repository):
+    artifact = models.export(
+        fixtures.tiny_checkpoint("llama"), "refusals", contexts=[CONTEXT], batches=[1, 2]
+    )
+    return repository.add(artifact, NAME)
+
+
+@pytest.fixture(scope="module")
+def config(server, model):
+    """The configuration of the good model, as the server reports it."""
+    server.load(NAME)
+    return server.config(NAME)
+
+
+def check_serving(server):
+    """The model loads and computes the right ids."""
+    assert server.live()
+    server.load(NAME)
+    assert_ids(greedy_alone(server, NAME, PROMPT["prompt_ids"], 4), PROMPT["greedy_ids"][:4])
+
+
+# Models that must not load: a change of the configuration, and what the refusal says.
+
+
+def parameter(key, value):
+    return lambda config: config["parameters"].update({key: {"string_value": value}})
+
+
+def without_sequence_batching(config):
+    del config["sequence_batching"]
+
+
+def direct_strategy(config):
+    del config["sequence_batching"]["oldest"]
+    config["sequence_batching"]["direct"] = {}
+
+
+def without_correlation_id(config):
+    controls = config["sequence_batching"]["control_input"]
+    controls[:] = [control for control in controls if control["name"] != "CORRID"]
+
+
+def no_batch(config):
+    config["max_batch_size"] = 0
+    del config["sequence_batching"]["oldest"]["preferred_batch_size"]
+
+
+def second_input(config):
+    config["input"].append({**config["input"][0], "name": "MORE_TOKENS"})
+
+
+def float_tokens(config):
+    config["input"][0]["data_type"] = "TYPE_FP32"
+
+
+def fixed_length(config):
+    config["input"][0]["dims"] = ["4"]
+
+
+def output_dims(name, dims):
+    def change(config):
+        next(output for output in config["output"] if output["name"] == name)["dims"] = dims
+
+    return change
+
+
+BAD_CONFIGS = {
+    "no sequence batching": (without_sequence_batching, "needs sequence_batching"),
+    "direct strategy": (direct_strategy, "uses the direct strategy; use oldest"),
+    "no correlation id": (without_correlation_id, "missing: CORRID"),
+    "no batch": (no_batch, r"needs max_batch_size >= 1"),
+    "artifact beside manifest": (
+        parameter("artifact", "model.mlir"),
+        "cannot be combined with 'artifact'",
+    ),
+    "manifest elsewhere": (
+        parameter("serving_manifest", "../1/tlaloc-serving.json"),
+        "must be a file inside the model version directory",
+    ),
+    "absolute manifest": (
+        parameter("serving_manifest", "/tlaloc-serving.json"),
+        "must be a file inside the model version directory",
+    ),
+    "manifest not there": (parameter("serving_manifest", "nope.json"), "nope.json"),
+    "second input": (second_input, "declares exactly one input"),
+    "tokens of another type": (float_tokens, "TOKENS"),
+    "tokens of fixed length": (fixed_length, "TOKENS"),
+    "three pages": (output_dims("KV_PAGES", ["3"]), r"the pages output is \[ 2 \]"),
+    "other vocabulary": (output_dims("LOGITS", ["97"]), "LOGITS"),
+    "switch neither true nor false": (parameter("donate_kv_pools", "yes"), "donate_kv_pools"),
+    "wait not a number": (
+        parameter("cohort_wait_microseconds", "soon"),
+        "cohort_wait_microseconds",
+    ),
+    "wait out of range": (
+        parameter("prompt_wait_microseconds", "10000001"),
+        "prompt_wait_microseconds",
+    ),
+    "no plugin": (
+        parameter("pjrt_plugin_path", "/nonexistent/plugin.so"),
+        "cannot load the PJRT plugin /nonexistent/plugin.so",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_CONFIGS)
+def test_a_bad_configuration_is_refused(server, config, case):
+    change, message = BAD_CONFIGS[case]
+    bad = copy.deepcopy(config)
+    change(bad)
+    with pytest.raises(LoadError, match=message):
+        server.load(NAME, bad)
+    check_serving(server)
+
+
+def test_control_the_unchanged_configuration_loads(server, config):
+    server.load(NAME, config)
+    check_serving(server)
+
+
+def library_without_a_plugin():
+    """A shared library that is no PJRT plugin: the C++ runtime that the server uses."""
+    needed = subprocess.run(
+        ["ldd", environment.variables()["TLALOC_TRITONSERVER"]],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    return re.search(r"libstdc\+\+\S* => (\S+)", needed)[1]
+
+
+@pytest.mark.parametrize("kind", ["text file", "library"])
+def test_a_plugin_that_is_none_is_refused(server, config, tmp_path, kind):
+    if kind == "library":
+        path = library_without_a_plugin()
+    else:
+        path = tmp_path / "plugin.so"
+        path.write_text("not a library")
+    bad = copy.deepcopy(config)
+    parameter("pjrt_plugin_path", str(path))(bad)
+    with pytest.raises(LoadError, match=re.escape(str(path))):
+        server.load(NAME, bad)
+    check_serving(server)
+
+
+# Artifacts with one thing broken: which file, what becomes of it, what the refusal says.
+
+
+def cut_short(data):
+    return data[:-4]
+
+
+def manifest_with(change):
+    def rewrite(data):
+        manifest = json.loads(data)
+        change(manifest)
+        return json.dumps(manifest).encode()
+
+    return rewrite
+
+
+BROKEN_FILES = {
+    "weights cut short": ("weights/0003_*.bin", cut_short, r"weights/0003_\S+\.bin"),
+    "weights too long": ("weights/0003_*.bin", lambda data: data + b"\0", r"weights/0003_\S+\.bin"),
+    "no weights": ("weights/0003_*.bin", None, r"weights/0003_\S+\.bin"),
+    "no body": ("bodies/*.mlir", None, r"bodies/[0-9a-f]{64}\.mlir"),
+    "no program in the body": (
+        "bodies/*.mlir",
+        lambda _: b"module { this is not StableHLO }",
+        r"bodies/[0-9a-f]{64}\.mlir",
+    ),
+    "manifest cut short": ("tlaloc-serving.json", cut_short, "tlaloc-serving.json"),
+    "no manifest": ("tlaloc-serving.json", None, "tlaloc-serving.json"),
+    "field of another type": (
+        "tlaloc-serving.json",
+        manifest_with(lambda manifest: manifest["model"].update(vocabSize="96")),
+        "vocabSize",
+    ),
+    "unknown schema": (
+        "tlaloc-serving.json",
+        manifest_with(lambda manifest: manifest.update(schemaVersion="tlaloc-serving-v99")),
+        "tlaloc-serving-v99",
+    ),
+    "quantised pools": (
+        "tlaloc-serving.json",
+        manifest_with(
+            lambda manifest: manifest["model"].update(
+                kvQuant={
+                    "dtype": "int8",
+                    "scaleStrategy": "PER_HEAD",
+                    "codeMax": 127,
+                    "codeDtype": "i32",
+                }
+            )
+        ),
+        "kvQuant",
+    ),
+    "body outside": (
+        "tlaloc-serving.json",
+        manifest_with(lambda manifest: manifest["entries"][0].update(bodyPath="../main.mlir")),
+        r"\.\./main\.mlir",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN_FILES)
+def test_a_broken_artifact_is_refused(server, model, config, case):
+    pattern, rewrite, message = BROKEN_FILES[case]
+    file = sorted(Path(model.version).glob(pattern))[0]
+    good = file.read_bytes()
+    if rewrite is None:
+        file.unlink()
+    else:
+        model.write(file, rewrite(good))
+    try:
+        server.unload(NAME)
+        with pytest.raises(LoadError, match=message):
+            server.load(NAME)
+        assert server.live()
+    finally:
+        model.write(file, good)
+    check_serving(server)
+
+
+# Requests.
+
+
+@pytest.fixture(params=["http", "grpc"])
+def client(server, config, request):
+    """A client; while it is used, another sequence decodes undisturbed."""
+    server.load(NAME)
+    with server.client() as other, other.sequence(NAME) as witness:
+        ids = [witness.next_token(PROMPT["prompt_ids"])]
+        with server.client(request.param) as client:
+            yield client
+        while len(ids) < len(PROMPT["greedy_ids"]):
+            ids.append(witness.next_token(ids[-1:]))
+    assert_ids(ids, PROMPT["greedy_ids"])
+    assert server.live()
+
+
+def refused(message):
+    return pytest.raises(InferenceServerException, match=message)
+
+
+def assert_invalid(error):
+    assert error.value.status() in ("400", "StatusCode.INVALID_ARGUMENT")
+
+
+RAW_REQUESTS = {
+    "another type": (np.ones((1, 3), np.int64), "data-type|data type|INT64"),
+    "three axes": (np.ones((1, 1, 3), np.int32), "shape"),
+    "no batch axis": (np.ones(3, np.int32), "shape"),
+    "two rows": (np.ones((2, 3), np.int32), "TOKENS"),
+}
+
+
+@pytest.mark.parametrize("case", RAW_REQUESTS)
+def test_tokens_of_another_shape_or_type(client, case):
+    tokens, message = RAW_REQUESTS[case]
+    sequence = client.sequence(NAME)
+    with refused(message) as error:
+        client.infer(NAME, tokens, sequence_id=sequence.id, sequence_start=True)
+    assert_invalid(error)
+    end_if_live(sequence)
+
+
+def end_if_live(sequence):
+    """The server's front refuses some requests before a sequence starts."""
+    try:
+        sequence.end()
+    except InferenceServerException as error:
+        assert "must specify the START flag" in error.message()
+
+
+BAD_TOKENS = {
+    "negative": ([3, -1], rf"outside the vocabulary \[0, {VOCABULARY}\)"),
+    "smallest": ([-(2**31)], rf"outside the vocabulary \[0, {VOCABULARY}\)"),
+    "one too large": ([VOCABULARY], rf"outside the vocabulary \[0, {VOCABULARY}\)"),
+    "largest": ([2**31 - 1], rf"outside the vocabulary \[0, {VOCABULARY}\)"),
+    "one too many": (
+        [1] * (CONTEXT + 1),
+        f"the largest context this model was compiled for is {CONTEXT}",
+    ),
+    "a million": (
+        [1] * 10**6,
+        f"the largest context this model was compiled for is {CONTEXT}",
+    ),
+    "none": ([], "a request without tokens only ends a sequence"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_TOKENS)
+def test_a_refused_start_holds_nothing(client, case):
+    tokens, message = BAD_TOKENS[case]
+    with client.sequence(NAME) as sequence:
+        with refused(message) as error:
+            sequence.send(tokens, outputs=None)
+        assert_invalid(error)
+        with refused("has no KV state") as error:
+            sequence.send([1])
+        assert_invalid(error)
+        assert sequence.end() == {}
+
+
+@pytest.mark.parametrize("case", BAD_TOKENS)
+def test_a_refused_step_changes_nothing(client, case):
+    tokens, message = BAD_TOKENS[case]
+    with client.sequence(NAME) as sequence:
+        ids = [sequence.next_token(PROMPT["prompt_ids"])]
+        while len(ids) < 6:
+            with refused(message) as error:
+                sequence.send(tokens, outputs=None)
+            assert_invalid(error)
+            ids.append(sequence.next_token(ids[-1:]))
+    assert_ids(ids, PROMPT["greedy_ids"][:6])
+
+
+def test_the_whole_context_can_be_used(client):
+    with client.sequence(NAME) as sequence:
+        sequence.send([1] * CONTEXT)
+        with refused("the largest context this model was compiled for is"):
+            sequence.send([1])
+
+
+def test_generation_parameters_need_a_model_that_generates(client):
+    with client.sequence(NAME) as sequence:
+        sequence.send(PROMPT["prompt_ids"])
+        with refused("max_tokens") as error:
+            client.infer(
+                NAME,
+                np.ones((1, 1), np.int32),
+                sequence_id=sequence.id,
+                parameters={"max_tokens": 4},
+            )
+        assert_invalid(error)
+
+
+def test_id_0_is_no_sequence(client):
+    with refused("correlation ID") as error:
+        client.infer(NAME, np.ones((1, 1), np.int32), sequence_id=0, sequence_start=True)
+    assert_invalid(error)
+
+
+def test_start_twice_begins_anew(client):
+    with client.sequence(NAME) as sequence:
+        sequence.send([7, 7, 7])
+        ids = [int(sequence.send(PROMPT["prompt_ids"], start=True)["NEXT_TOKEN"][0])]
+        while len(ids) < 6:
+            ids.append(sequence.next_token(ids[-1:]))
+    assert_ids(ids, PROMPT["greedy_ids"][:6])
+
+
+def test_a_step_or_end_of_an_unknown_sequence(client):
+    sequence = client.sequence(NAME)
+    with refused("must specify the START flag"):
+        sequence.send([1], start=False)
+    with refused("must specify the START flag"):
+        sequence.end()
+
+
+def test_a_failed_request_with_end_frees_the_sequence(client):
+    sequence = client.sequence(NAME)
+    sequence.send(PROMPT["prompt_ids"])
+    with refused("outside the vocabulary"):
+        sequence.send([VOCABULARY], end=True)
+    with refused("must specify the START flag"):
+        sequence.send([1], start=False)
+
+
+def test_text_ids_and_numbers_are_different_sequences(client):
+    with client.sequence(NAME, 41) as number, client.sequence(NAME, "41") as text:
+        ids = [number.next_token(PROMPT["prompt_ids"])]
+        text.send([7, 7, 7])
+        while len(ids) < 6:
+            ids.append(number.next_token(ids[-1:]))
+            text.send([7])
+    assert_ids(ids, PROMPT["greedy_ids"][:6])
+
+
+def test_the_largest_id(server, config):
+    server.load(NAME)
+    # The Python gRPC client does not take it.
+    with server.client("http") as client, client.sequence(NAME, 2**64 - 1) as sequence:
+        assert sequence.next_token(PROMPT["prompt_ids"]) == PROMPT["greedy_ids"][0]
