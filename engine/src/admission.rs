@@ -9,7 +9,7 @@ use crate::refusal::HOLDERS_LISTED;
 use crate::resources::{Needs, Resources, Shortage};
 use crate::sequence::{SequenceKey, Sequences};
 use crate::work::Work;
-use crate::{Exhausted, Geometry, Holder, Nanos, Refusal, SequenceId, reclaim};
+use crate::{Aftermath, Exhausted, Geometry, Holder, Nanos, Refusal, SequenceId, reclaim};
 
 /// The live sequences with what they hold: what admission changes.
 #[derive(Debug)]
@@ -102,8 +102,13 @@ impl Admission<'_> {
         let max_context = self.geometry.max_context();
         let target = length.saturating_add(sent);
         if target > max_context {
-            let (sequence, start) = (sequence.id.clone(), work.start);
-            return Err(Refusal::ContextExceeded { sequence, length, sent, max_context, start });
+            return Err(Refusal::ContextExceeded {
+                sequence: sequence.id.clone(),
+                length,
+                sent,
+                max_context,
+                aftermath: Aftermath::of(work.start, work.end),
+            });
         }
         let needs = Needs::to_reach(target, &sequence.held, self.geometry);
         if state.resources.short_of(needs).is_some() {
@@ -111,7 +116,7 @@ impl Admission<'_> {
         }
         match state.resources.short_of(needs) {
             Some(Shortage::Pages) => {
-                let exhausted = self.pages_exhausted(needs, target, work.start, key, state);
+                let exhausted = self.pages_exhausted(needs, target, work, key, state);
                 Err(Refusal::PagesExhausted(Box::new(exhausted)))
             }
             None => {
@@ -152,7 +157,7 @@ impl Admission<'_> {
         self,
         needs: Needs,
         target: usize,
-        start: bool,
+        work: &Work,
         key: SequenceKey,
         state: &State,
     ) -> Exhausted {
@@ -174,7 +179,7 @@ impl Admission<'_> {
         holders.truncate(HOLDERS_LISTED);
         Exhausted {
             sequence: sequence.id.clone(),
-            start,
+            aftermath: Aftermath::of(work.start, work.end),
             needed: needs.pages,
             held: sequence.held.pages.len(),
             free: state.resources.pages.free(),

@@ -11,8 +11,8 @@ use crate::schedule::{Admitted, Demand, Schedule, View};
 use crate::sequence::Activity;
 use crate::work::{CallRow, Work};
 use crate::{
-    Arrival, BatchReport, Call, CallFailure, Geometry, Nanos, Outcome, Refusal, Reply, RowRef,
-    SequenceId,
+    Arrival, BatchReport, Call, CallFailure, Geometry, LiveSequence, Nanos, Outcome, Refusal,
+    Reply, RowRef, SequenceId,
 };
 
 /// How an instance is run.
@@ -160,6 +160,25 @@ impl Engine {
         &self.geometry
     }
 
+    /// The live sequences, in no order that means anything.
+    pub fn sequences(&self) -> impl Iterator<Item = LiveSequence<'_>> {
+        self.state.sequences.iter().map(|sequence| LiveSequence {
+            id: &sequence.id,
+            length: sequence.length,
+            pages: &sequence.held.pages,
+        })
+    }
+
+    /// KV pages that no sequence holds.
+    pub fn free_pages(&self) -> usize {
+        self.state.resources.pages.free()
+    }
+
+    /// KV pages that sequences can hold, free or not.
+    pub fn total_pages(&self) -> usize {
+        self.state.resources.pages.total()
+    }
+
     /// Hands a request over, at any time. It is in a batch that starts later.
     pub fn push(&mut self, arrival: Arrival) {
         self.queue.push(Work::new(arrival));
@@ -238,7 +257,7 @@ impl Engine {
         packing::pack(shape, self.geometry.block_size(), rows, inputs);
     }
 
-    /// Takes the result of the call.
+    /// Takes the result of the call. Without a call it does nothing.
     pub fn complete(&mut self, outcome: Outcome) {
         if self.phase != Phase::Called {
             return;
@@ -283,7 +302,11 @@ impl Engine {
 
     /// Takes the result of [`Step::RestorePools`]: whether the pools are zeroed anew, or why not.
     /// Every sequence is freed either way, as its KV is gone.
+    /// Without lost pools it does nothing.
     pub fn restored(&mut self, result: Result<(), String>) {
+        if self.pools != Pools::Lost {
+            return;
+        }
         let sequences = self.state.free_all();
         self.queue.forget_cohort();
         let (pools, event) = match result {
@@ -309,11 +332,13 @@ impl Engine {
         self.queue.take(&mut self.works, &mut self.in_batch);
         self.totals.batches += 1;
         self.totals.requests += self.works.len() as u64;
-        if let Some(waited) = waited {
+        let absent = waited.map(|waited| (waited, self.queue.absent()));
+        // They may have come, or be gone, since: replacing the pools takes time.
+        if let Some((waited, absent)) = absent.filter(|(_, absent)| !absent.is_empty()) {
             self.totals.ran_without += 1;
             self.state.events.push(Event::RanWithout {
                 requests: self.works.len(),
-                absent: self.queue.absent(),
+                absent,
                 waited,
                 times: self.totals.ran_without,
                 batches: self.totals.batches,

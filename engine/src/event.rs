@@ -169,8 +169,8 @@ impl fmt::Display for Event {
             ),
             Event::Summary { batches, requests, calls, ran_without, sequences } => write!(
                 f,
-                "{batches} batches ran {requests} requests in {calls} calls, {ran_without} of \
-                 them without a sequence that they waited for; {sequences} sequence(s) are live"
+                "{batches} batches ran {requests} requests in {calls} calls; {ran_without} batches \
+                 ran without a sequence that they waited for; {sequences} sequence(s) are live"
             ),
         }
     }

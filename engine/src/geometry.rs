@@ -2,7 +2,7 @@
 
 use tlaloc_artifact::{Artifact, EntryKind};
 
-use crate::Refusal;
+use crate::{Aftermath, Refusal};
 
 /// What an entry is compiled for. Sizes as in the artifact format: `B`, `C`, `T`, `M`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,21 +117,22 @@ impl Geometry {
     }
 
     /// Checks the token ids of a request, from left to right (sequence mode §7). Intake calls it,
-    /// off the instance thread; `start` is the request's START flag.
+    /// off the instance thread; `start` and `end` are the request's flags.
     ///
     /// # Errors
     /// [`Refusal::OutsideVocabulary`] or [`Refusal::RefusedToken`] of the first offending token.
-    pub fn check_tokens(&self, tokens: &[i32], start: bool) -> Result<(), Refusal> {
+    pub fn check_tokens(&self, tokens: &[i32], start: bool, end: bool) -> Result<(), Refusal> {
+        let aftermath = Aftermath::of(start, end);
         for (index, &token) in tokens.iter().enumerate() {
             if usize::try_from(token).is_ok_and(|token| token < self.vocab_size) {
                 let known = self.refused_tokens.binary_search_by_key(&token, |refused| refused.0);
                 if let Some((_, key)) = known.ok().and_then(|at| self.refused_tokens.get(at)) {
                     let config_key = key.clone();
-                    return Err(Refusal::RefusedToken { index, token, config_key, start });
+                    return Err(Refusal::RefusedToken { index, token, config_key, aftermath });
                 }
             } else {
                 let vocab_size = self.vocab_size;
-                return Err(Refusal::OutsideVocabulary { index, token, vocab_size, start });
+                return Err(Refusal::OutsideVocabulary { index, token, vocab_size, aftermath });
             }
         }
         Ok(())

@@ -46,8 +46,8 @@ pub use engine::{Batching, Engine, Replies, Settings, Step};
 pub use event::{Event, FreeCause, Level};
 pub use geometry::{EntryShape, Geometry};
 pub use packing::StepInputs;
-pub use refusal::{Code, Exhausted, Holder, Refusal};
-pub use sequence::SequenceId;
+pub use refusal::{Aftermath, Code, Exhausted, Holder, Refusal};
+pub use sequence::{LiveSequence, SequenceId};
 pub use tlaloc_artifact::EntryKind;
 pub use work::{
     Arrival, BatchReport, Call, CallFailure, Outcome, Reply, Row, RowRef, Ticket, Times,

@@ -107,7 +107,7 @@ impl Queue {
                     self.pending.push_back(work);
                     continue;
                 }
-                Some(id) => self.taken(&id.clone()),
+                Some(id) => self.taken(id),
                 None => {}
             }
             batch.push(work);

@@ -4,6 +4,38 @@ use std::fmt;
 
 use crate::{Nanos, SequenceId};
 
+/// What a refused request leaves of its sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aftermath {
+    /// It had START: there is no sequence.
+    NotStarted,
+    /// It had END: the sequence is freed all the same.
+    Ended,
+    /// The sequence is as before.
+    Unchanged,
+}
+
+impl Aftermath {
+    /// Of a request with these flags.
+    pub fn of(start: bool, end: bool) -> Aftermath {
+        match (start, end) {
+            (true, _) => Aftermath::NotStarted,
+            (false, true) => Aftermath::Ended,
+            (false, false) => Aftermath::Unchanged,
+        }
+    }
+}
+
+impl fmt::Display for Aftermath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Aftermath::NotStarted => "the sequence is not started and holds nothing",
+            Aftermath::Ended => "the sequence is ended",
+            Aftermath::Unchanged => "the sequence is unchanged",
+        })
+    }
+}
+
 /// Kind of an error, as Triton knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
@@ -23,8 +55,8 @@ pub enum Refusal {
     Malformed(String),
     /// A token id that the model does not have. Remedy: use the model's own tokenizer.
     #[error(
-        "token {index} of the request is {token}, outside the vocabulary [0, {vocab_size}); {}",
-        after_bad_token(*start)
+        "token {index} of the request is {token}, outside the vocabulary [0, {vocab_size}); \
+         {aftermath}"
     )]
     OutsideVocabulary {
         /// Place of the token in the request, from 0.
@@ -33,14 +65,13 @@ pub enum Refusal {
         token: i32,
         /// Token ids are below this.
         vocab_size: usize,
-        /// The request had START.
-        start: bool,
+        /// What is left of the sequence.
+        aftermath: Aftermath,
     },
     /// A token id that stands for something that this server cannot embed. Remedy: leave it out.
     #[error(
         "token {index} of the request is {token}, the model's {config_key} placeholder, which \
-         stands for input that this model is not served with; {}",
-        after_bad_token(*start)
+         stands for input that this model is not served with; {aftermath}"
     )]
     RefusedToken {
         /// Place of the token in the request, from 0.
@@ -49,8 +80,8 @@ pub enum Refusal {
         token: i32,
         /// The checkpoint's config key that names it.
         config_key: String,
-        /// The request had START.
-        start: bool,
+        /// What is left of the sequence.
+        aftermath: Aftermath,
     },
     /// The request belongs to no sequence. Remedy: send a correlation id.
     #[error(
@@ -84,9 +115,10 @@ pub enum Refusal {
     /// contexts.
     #[error(
         "{sent} token(s) would take sequence {sequence} from {length} to {} positions, but the \
-         largest context this model was compiled for is {max_context}; {}",
+         largest context this model was compiled for is {max_context}; {aftermath}: send at most {} \
+         token(s)",
         length.saturating_add(*sent),
-        after_overflow(*start, *length, *max_context)
+        max_context.saturating_sub(if *aftermath == Aftermath::Unchanged { *length } else { 0 })
     )]
     ContextExceeded {
         /// The sequence.
@@ -97,8 +129,8 @@ pub enum Refusal {
         sent: usize,
         /// The most that a sequence can hold.
         max_context: usize,
-        /// The request had START.
-        start: bool,
+        /// What is left of the sequence.
+        aftermath: Aftermath,
     },
     /// Too few pages are free. Remedy: end sequences, wait, or export more pages.
     #[error("{0}")]
@@ -119,7 +151,7 @@ pub enum Refusal {
         context: usize,
     },
     /// An execution failed and left the pools as they were. Remedy: send the request again.
-    #[error("execution of {entry} failed: {message}")]
+    #[error("execution of {entry} failed and appended nothing: {message}")]
     ExecutionFailed {
         /// The entry.
         entry: String,
@@ -190,30 +222,13 @@ impl Refusal {
     }
 }
 
-fn after_bad_token(start: bool) -> &'static str {
-    if start {
-        "the sequence is not started and holds nothing"
-    } else {
-        "the sequence is unchanged"
-    }
-}
-
-fn after_overflow(start: bool, length: usize, max_context: usize) -> String {
-    if start {
-        format!("the sequence is not started: send at most {max_context} tokens")
-    } else {
-        let room = max_context.saturating_sub(length);
-        format!("the sequence is unchanged: send at most {room} more token(s), or end it")
-    }
-}
-
 /// What a request lacked, and who holds it (sequence mode §10.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exhausted {
     /// The requesting sequence.
     pub sequence: SequenceId,
-    /// The request had START.
-    pub start: bool,
+    /// What is left of it.
+    pub aftermath: Aftermath,
     /// Pages that it needs beyond those it holds.
     pub needed: usize,
     /// Pages that it holds.
@@ -283,18 +298,22 @@ impl fmt::Display for Exhausted {
              is not preempted; ",
             self.reclaim_limit / NANOS_PER_MILLI
         )?;
-        if self.start {
-            write!(
+        match self.aftermath {
+            Aftermath::NotStarted => write!(
                 f,
                 "sequence {sequence} is refused at START and holds nothing: send it again when \
                  pages are free"
-            )?;
-        } else {
-            write!(
+            )?,
+            Aftermath::Ended => write!(
+                f,
+                "sequence {sequence} keeps its {held} pages and the KV of its {length} tokens \
+                 only until its END, which frees them now"
+            )?,
+            Aftermath::Unchanged => write!(
                 f,
                 "sequence {sequence} keeps its {held} pages and the KV of its {length} tokens: \
                  send the request again when pages are free, or end the sequence"
-            )?;
+            )?,
         }
         write!(f, "; to hold more, export the artifact with more pages (numBlocks)")
     }

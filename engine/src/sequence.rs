@@ -32,6 +32,17 @@ impl fmt::Display for SequenceId {
     }
 }
 
+/// A live sequence, to look at.
+#[derive(Clone, Copy, Debug)]
+pub struct LiveSequence<'a> {
+    /// Its correlation id.
+    pub id: &'a SequenceId,
+    /// Tokens that it holds.
+    pub length: usize,
+    /// Its KV pages, in the order of its positions.
+    pub pages: &'a [usize],
+}
+
 /// State of a live sequence.
 #[derive(Debug)]
 pub(crate) struct Sequence {
