@@ -88,7 +88,9 @@ pub enum Error {
         second: String,
     },
     /// Neither logits nor tokens, or both.
-    #[error("exactly one of a TYPE_FP32 logits output and a TYPE_INT32 [ -1 ] tokens output is needed")]
+    #[error(
+        "exactly one of a TYPE_FP32 logits output and a TYPE_INT32 [ -1 ] tokens output is needed"
+    )]
     Answer,
     /// `sequence_batching` is absent.
     #[error("sequence mode needs sequence_batching with the oldest strategy")]
@@ -147,7 +149,9 @@ impl SequenceConfig {
                 .filter(|idle| !idle.is_zero())
                 .unwrap_or(Duration::from_secs(1)),
             max_queue_delay: microseconds(
-                batching.get("oldest").and_then(|oldest| oldest.get("max_queue_delay_microseconds")),
+                batching
+                    .get("oldest")
+                    .and_then(|oldest| oldest.get("max_queue_delay_microseconds")),
             )
             .unwrap_or_default(),
             ordinals: ordinals(list(config.get("instance_group"))),
@@ -310,10 +314,7 @@ mod tests {
         let mut config = good();
         config["output"] = json!([{"name": "SCORES", "data_type": "TYPE_FP32", "dims": [11]}]);
         let read = SequenceConfig::read(&config).unwrap();
-        assert_eq!(
-            read.outputs,
-            Outputs { logits: Some("SCORES".into()), ..Outputs::default() }
-        );
+        assert_eq!(read.outputs, Outputs { logits: Some("SCORES".into()), ..Outputs::default() });
     }
 
     #[test]
@@ -330,7 +331,10 @@ mod tests {
                 },
                 "declares exactly one input",
             ),
-            (|c| c["input"][0]["data_type"] = json!("TYPE_INT64"), "'TOKENS' has data_type TYPE_INT64"),
+            (
+                |c| c["input"][0]["data_type"] = json!("TYPE_INT64"),
+                "'TOKENS' has data_type TYPE_INT64",
+            ),
             (|c| c["input"][0]["dims"] = json!([8]), "'TOKENS' has dims [8]"),
             (|c| c["output"] = json!([]), "1 to 3 outputs"),
             (|c| c["output"][1]["dims"] = json!([3]), "the pages output is [ 2 ]"),
@@ -348,10 +352,7 @@ mod tests {
                 },
                 "missing: CORRID",
             ),
-            (
-                |c| c["sequence_batching"]["control_input"] = json!([]),
-                "missing: START END CORRID",
-            ),
+            (|c| c["sequence_batching"]["control_input"] = json!([]), "missing: START END CORRID"),
             (
                 |c| {
                     c["sequence_batching"]["control_input"][0]["control"][0] =

@@ -173,8 +173,12 @@ pub const TABLE: [&Setting; 12] = [
 ];
 
 /// Keys that Triton itself adds to every backend's command-line settings.
-const TRITONS_OWN: [&str; 4] =
-    ["auto-complete-config", "backend-directory", "min-compute-capability", "default-max-batch-size"];
+const TRITONS_OWN: [&str; 4] = [
+    "auto-complete-config",
+    "backend-directory",
+    "min-compute-capability",
+    "default-max-batch-size",
+];
 
 /// A setting that is not as it should be.
 #[derive(Debug, Error, PartialEq)]
@@ -502,7 +506,8 @@ mod tests {
 
     #[test]
     fn server_settings_are_checked_by_name() {
-        for (key, value) in [("memory-fraction", "0"), ("memory-fraction", "1.5"), ("preallocate", "on")]
+        for (key, value) in
+            [("memory-fraction", "0"), ("memory-fraction", "1.5"), ("preallocate", "on")]
         {
             let config = json!({ "cmdline": { key: value } });
             let error = ServerSettings::read(&config, |_| None).unwrap_err().to_string();

@@ -1,0 +1,91 @@
+//! Answers a request with what the engine says of it (sequence mode §18).
+
+use tlaloc_engine::Refusal;
+use triton_backend::{DataType, Error, Response};
+
+use super::executor::Logits;
+use super::intake::Wants;
+use crate::config::Outputs;
+
+/// Where a request's logits are: a call's, and the row in it.
+pub struct Answer<'a> {
+    /// The call's logits.
+    pub logits: &'a Logits,
+    /// Its row.
+    pub row: usize,
+    /// Size of the row.
+    pub vocab: usize,
+    /// KV pages and ring pages held.
+    pub pages: [i32; 2],
+}
+
+/// Writes the outputs that were asked for.
+pub fn fill(
+    response: &mut Response,
+    wants: Wants,
+    outputs: &Outputs,
+    answer: &Answer<'_>,
+) -> Result<(), Error> {
+    let lost = |reason: String| Error::internal(reason);
+    if let Some(name) = outputs.logits.as_deref().filter(|_| wants.logits) {
+        let vocab = i64::try_from(answer.vocab).unwrap_or(i64::MAX);
+        let mut output = response.output(name, DataType::Fp32, &[1, vocab], answer.vocab * 4)?;
+        answer
+            .logits
+            .with_row(answer.row, answer.vocab, |row| output.copy_from_slice(row))
+            .map_err(lost)?;
+    }
+    if let Some(name) = outputs.pages.as_deref().filter(|_| wants.pages) {
+        integers(response, name, &answer.pages)?;
+    }
+    if let Some(name) = outputs.next_token.as_deref().filter(|_| wants.next_token) {
+        let next = answer.logits.with_row(answer.row, answer.vocab, greedy).map_err(lost)?;
+        integers(response, name, &[next])?;
+    }
+    Ok(())
+}
+
+/// The error that a refusal is sent as.
+pub fn refusal(model: &str, refusal: &Refusal) -> Error {
+    use tlaloc_engine::Code;
+    let message = format!("model '{model}': {refusal}");
+    match refusal.code() {
+        Code::InvalidArgument => Error::invalid_argument(message),
+        Code::Unavailable => Error::unavailable(message),
+        Code::Internal => Error::internal(message),
+    }
+}
+
+/// INT32 `[1, n]`.
+fn integers(response: &mut Response, name: &str, values: &[i32]) -> Result<(), Error> {
+    let count = i64::try_from(values.len()).unwrap_or(i64::MAX);
+    let mut output = response.output(name, DataType::Int32, &[1, count], values.len() * 4)?;
+    output.copy_from_slice(bytemuck::cast_slice(values));
+    Ok(())
+}
+
+/// Index of the largest of f32 little-endian values; the first where several are.
+fn greedy(row: &[u8]) -> i32 {
+    let mut best = (0, f32::NEG_INFINITY);
+    for (index, bytes) in (0..).zip(row.chunks_exact(4)) {
+        let value = bytes.try_into().map_or(f32::NEG_INFINITY, f32::from_le_bytes);
+        if value > best.1 {
+            best = (index, value);
+        }
+    }
+    best.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_equal_maxima_wins() {
+        let row = |values: &[f32]| values.iter().flat_map(|v| v.to_le_bytes()).collect::<Vec<_>>();
+        assert_eq!(greedy(&row(&[0.5, 2.0, -1.0, 2.0])), 1);
+        assert_eq!(greedy(&row(&[-3.0, -2.0, -2.0])), 1);
+        assert_eq!(greedy(&row(&[f32::NAN, -1.0, 4.0, f32::NAN])), 2);
+        assert_eq!(greedy(&row(&[f32::NEG_INFINITY, f32::NEG_INFINITY])), 0);
+    }
+}

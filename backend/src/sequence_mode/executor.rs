@@ -1,0 +1,389 @@
+//! Runs the engine's calls on a device: step inputs, pools, logits.
+
+use std::sync::Arc;
+
+use tlaloc_engine::{CallFailure, Engine, Nanos, Outcome, StepInputs};
+use tlaloc_pjrt::{Argument, Buffer, ElementType, Pending, Shape, Staging};
+use tracing::{debug, info, warn};
+use triton_backend::now_ns;
+
+use super::programs::{DeviceModel, Program, STEP_INPUTS, Source};
+use super::timing::Medians;
+
+const MIB: usize = 1 << 20;
+/// Runs whose pool addresses are compared.
+const CHECKED_RUNS: u32 = 100;
+
+/// What of the model's settings concerns executions.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Hand the pools to executions.
+    pub donate_kv_pools: bool,
+    /// Write step inputs where the device reads them.
+    pub pack_step_inputs: bool,
+    /// Queue the copy of the logits behind the running execution.
+    pub overlap_logits_copy: bool,
+}
+
+/// Logits of one call, `[B, 1, vocab]` f32, until its batch is answered.
+pub enum Logits {
+    /// Read where the execution wrote them.
+    InPlace(Buffer),
+    /// Copied to the host.
+    Copied(Vec<u8>),
+}
+
+/// The pools of one instance and the memory that its executions need.
+pub struct Executor {
+    model: Arc<DeviceModel>,
+    options: Options,
+    pools: Vec<Buffer>,
+    /// Where the pools were after the last run.
+    addresses: Vec<Option<usize>>,
+    entries: Vec<EntryState>,
+    runs: Runs,
+}
+
+/// What is kept for each entry between its runs.
+struct EntryState {
+    inputs: Inputs,
+    ran: bool,
+    /// Numbers of rows that have been told of.
+    rows_told: Vec<u32>,
+    medians: Medians,
+}
+
+/// The integer inputs of an entry.
+enum Inputs {
+    /// Read by the device where they are written.
+    Staged(Staging),
+    /// Uploaded for each run.
+    Uploaded { host: [Vec<i32>; STEP_INPUTS.len()], device: Vec<Buffer> },
+}
+
+/// Counts of the address check (sequence mode §12.1).
+#[derive(Default)]
+struct Runs {
+    total: u32,
+    in_place: u32,
+}
+
+impl Executor {
+    /// Zeroes a set of pools and prepares the step inputs.
+    pub fn new(model: Arc<DeviceModel>, options: Options) -> Result<Self, tlaloc_pjrt::Error> {
+        let pools = model.zeroed_pools()?;
+        let staged = options.pack_step_inputs && model.client.shares_host_memory();
+        let entries = model
+            .programs
+            .iter()
+            .map(|program| {
+                let inputs = if staged {
+                    let shapes =
+                        program.steps.iter().map(|dims| Shape::new(ElementType::I32, dims));
+                    let shapes = shapes.collect::<Result<Vec<_>, _>>()?;
+                    Inputs::Staged(Staging::new(&model.client, shapes)?)
+                } else {
+                    let elements = |dims: &Vec<i64>| {
+                        usize::try_from(dims.iter().product::<i64>()).unwrap_or_default()
+                    };
+                    let host = program.steps.each_ref().map(|dims| vec![0; elements(dims)]);
+                    Inputs::Uploaded { host, device: Vec::new() }
+                };
+                Ok(EntryState {
+                    inputs,
+                    ran: false,
+                    rows_told: Vec::new(),
+                    medians: Medians::default(),
+                })
+            })
+            .collect::<Result<Vec<_>, tlaloc_pjrt::Error>>()?;
+        let addresses = pools.iter().map(Buffer::device_address).collect();
+        Ok(Executor { model, options, pools, addresses, entries, runs: Runs::default() })
+    }
+
+    /// Replaces pools that a failed execution took by zeroed ones (sequence mode §14).
+    pub fn restore_pools(&mut self) -> Result<(), tlaloc_pjrt::Error> {
+        self.pools.clear();
+        self.pools = self.model.zeroed_pools()?;
+        self.addresses = self.pools.iter().map(Buffer::device_address).collect();
+        Ok(())
+    }
+
+    /// The creation line's part about executions (sequence mode §5).
+    pub fn describe(&self) -> String {
+        let pools = if self.options.donate_kv_pools {
+            "each execution is handed the pools to update in place"
+        } else {
+            "executions are not handed the pools (donate_kv_pools is false)"
+        };
+        let staged: usize = self
+            .model
+            .programs
+            .iter()
+            .flat_map(|program| &program.steps)
+            .map(|dims| 4 * usize::try_from(dims.iter().product::<i64>()).unwrap_or_default())
+            .sum();
+        let inputs = match self.entries.first().map(|entry| &entry.inputs) {
+            Some(Inputs::Staged(_)) => {
+                format!("step inputs are written to {staged} bytes that the device reads in place")
+            }
+            _ if !self.options.pack_step_inputs => {
+                "step inputs are uploaded one by one (pack_step_inputs is false)".to_owned()
+            }
+            _ => "step inputs are uploaded one by one (the device does not read host memory)"
+                .to_owned(),
+        };
+        let logits =
+            match (self.model.client.shares_host_memory(), self.options.overlap_logits_copy) {
+                (true, _) => "logits are read where they are written",
+                (false, true) => "the copy of the logits is queued behind the execution",
+                (false, false) => {
+                    "logits are copied after the execution (overlap_logits_copy is false)"
+                }
+            };
+        format!("{pools}; {inputs}; {logits}")
+    }
+
+    /// Bytes of all pools.
+    pub fn pool_bytes(&self) -> usize {
+        self.pools.iter().map(Buffer::bytes).sum()
+    }
+
+    /// Number of pools.
+    pub fn pool_count(&self) -> usize {
+        self.pools.len()
+    }
+
+    /// Runs the engine's current call. The logits are kept if a row's answer may need them.
+    pub fn run(&mut self, engine: &Engine) -> (Outcome, Option<Logits>) {
+        let call = engine.call();
+        let (index, rows) = (call.entry, call.rows().len());
+        let wanted = call.rows().any(|row| row.last);
+        let begin = now_ns();
+        // One program and one state per entry, of which the engine chose one.
+        let (program, state) = (&self.model.programs[index], &mut self.entries[index]);
+        let launched = match state.inputs.fill(&self.model, program, engine).and_then(|()| {
+            launch(program, &self.model, &state.inputs, &mut self.pools, self.options, begin)
+        }) {
+            Ok(launched) => launched,
+            Err(error) => return (self.failure(begin, &error), None),
+        };
+        self.finish(index, rows, wanted, launched)
+    }
+
+    fn finish(
+        &mut self,
+        index: usize,
+        rows: usize,
+        wanted: bool,
+        launched: Launched,
+    ) -> (Outcome, Option<Logits>) {
+        let Launched { mut pending, begin, filled, launched } = launched;
+        let model = self.model.clone();
+        let program = &model.programs[index];
+        let logits = wanted.then(|| pending.take(program.logits)).flatten();
+        // Where logits have to be copied, their copy can wait behind the execution by itself.
+        let copied = match &logits {
+            Some(buffer) if !model.client.shares_host_memory() => {
+                if !self.options.overlap_logits_copy
+                    && let Err(error) = pending.wait()
+                {
+                    return (self.failure(begin, &error), None);
+                }
+                let mut bytes = vec![0; buffer.bytes()];
+                Some(buffer.copy_to_host(&mut bytes).map(|()| bytes))
+            }
+            _ => None,
+        };
+        if let Err(error) = pending.wait() {
+            return (self.failure(begin, &error), None);
+        }
+        let seen = now_ns();
+        for (pool, output) in self.pools.iter_mut().zip(&program.pools) {
+            if let Some(output) = pending.take(*output) {
+                *pool = output;
+            }
+        }
+        let end = now_ns();
+        self.check_addresses(index);
+        let state = &mut self.entries[index];
+        tell_rows(&program.id, state, rows, end.saturating_sub(begin));
+        state
+            .medians
+            .add(&program.id, [filled - begin, launched - filled, seen - launched, end - seen]);
+        state.ran = true;
+        let (result, logits) = match (copied, logits) {
+            (Some(Err(error)), _) => (Err(CallFailure::Copy { message: error.to_string() }), None),
+            (Some(Ok(bytes)), _) => (Ok(()), Some(Logits::Copied(bytes))),
+            (None, logits) => (Ok(()), logits.map(Logits::InPlace)),
+        };
+        (Outcome { compute_start: begin, compute_end: end, result }, logits)
+    }
+
+    fn failure(&self, begin: Nanos, error: &tlaloc_pjrt::Error) -> Outcome {
+        let pools_lost = self.pools.iter().any(Buffer::is_deleted);
+        let failure = CallFailure::Execution { message: error.to_string(), pools_lost };
+        Outcome { compute_start: begin, compute_end: now_ns(), result: Err(failure) }
+    }
+
+    /// Compares the pools' addresses with the last ones and tells what was seen (sequence mode
+    /// §12.1).
+    fn check_addresses(&mut self, index: usize) {
+        let program = &self.model.programs[index];
+        let first = !self.entries[index].ran;
+        if (!first && self.runs.total >= CHECKED_RUNS) || self.addresses.contains(&None) {
+            return;
+        }
+        let mut in_place = true;
+        for (pool, address) in self.pools.iter().zip(&mut self.addresses) {
+            let now = pool.device_address();
+            in_place &= now == *address;
+            *address = now;
+        }
+        let (count, mib) = (self.pools.len(), self.pool_bytes() / MIB);
+        if first && in_place {
+            info!(
+                "{} updated the {count} KV pools in place (same device addresses, {mib} MiB not \
+                 copied)",
+                program.id
+            );
+        } else if first {
+            let reason = if self.options.donate_kv_pools {
+                "the artifact does not alias them"
+            } else {
+                "donate_kv_pools is false"
+            };
+            warn!(
+                "{} wrote the {count} KV pools to new device memory, copying {mib} MiB per run \
+                 ({reason})",
+                program.id
+            );
+        }
+        if self.runs.total < CHECKED_RUNS {
+            self.runs.total += 1;
+            self.runs.in_place += u32::from(in_place);
+            if self.runs.total == CHECKED_RUNS {
+                info!(
+                    "in {CHECKED_RUNS} runs the {count} KV pools were updated in place {} times \
+                     and copied {} times",
+                    self.runs.in_place,
+                    CHECKED_RUNS - self.runs.in_place
+                );
+            }
+        }
+    }
+}
+
+/// An execution on its way, with the times at which it began, had its inputs and was launched.
+struct Launched {
+    pending: Pending,
+    begin: Nanos,
+    filled: Nanos,
+    launched: Nanos,
+}
+
+fn launch(
+    program: &Program,
+    model: &DeviceModel,
+    inputs: &Inputs,
+    pools: &mut [Buffer],
+    options: Options,
+    begin: Nanos,
+) -> Result<Launched, tlaloc_pjrt::Error> {
+    let filled = now_ns();
+    let mut pools = pools.iter_mut();
+    let arguments = program.sources.iter().filter_map(|source| match source {
+        Source::Step(step) => inputs.argument(*step),
+        Source::Weight(weight) => model.weights.get(*weight).map(Argument::Keep),
+        Source::Pool(_) if options.donate_kv_pools => pools.next().map(Argument::Donate),
+        Source::Pool(_) => pools.next().map(|pool| Argument::Keep(pool)),
+    });
+    let pending = program.executable.execute(arguments)?;
+    Ok(Launched { pending, begin, filled, launched: now_ns() })
+}
+
+impl Inputs {
+    /// Writes the current call's integers.
+    fn fill(
+        &mut self,
+        model: &DeviceModel,
+        program: &Program,
+        engine: &Engine,
+    ) -> Result<(), tlaloc_pjrt::Error> {
+        match self {
+            Inputs::Staged(staging) => {
+                let mut inputs = staging.inputs_mut()?.map(integers);
+                let mut next = || inputs.next().unwrap_or_default();
+                // In the order of `STEP_INPUTS`, which the staging was made in.
+                engine.pack(StepInputs {
+                    token_ids: next(),
+                    positions: next(),
+                    block_tables: next(),
+                    seq_lens: next(),
+                    slot_mapping: next(),
+                });
+            }
+            Inputs::Uploaded { host, device } => {
+                let [token_ids, positions, block_tables, seq_lens, slot_mapping] = host;
+                engine.pack(StepInputs {
+                    token_ids,
+                    positions,
+                    block_tables,
+                    seq_lens,
+                    slot_mapping,
+                });
+                device.clear();
+                for (values, dims) in host.iter().zip(&program.steps) {
+                    let bytes = bytemuck::cast_slice(values);
+                    device.push(model.client.upload(ElementType::I32, dims, bytes)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn argument(&self, step: usize) -> Option<Argument<'_>> {
+        match self {
+            Inputs::Staged(staging) => Some(Argument::Staged(staging.input(step))),
+            Inputs::Uploaded { device, .. } => device.get(step).map(Argument::Keep),
+        }
+    }
+}
+
+/// Staged memory is aligned for any element.
+fn integers(bytes: &mut [u8]) -> &mut [i32] {
+    bytemuck::try_cast_slice_mut(bytes).unwrap_or_default()
+}
+
+impl Logits {
+    /// Calls `read` with the logits of one row, f32 little-endian, where they lie.
+    pub fn with_row<T>(
+        &self,
+        row: usize,
+        vocab: usize,
+        read: impl FnOnce(&[u8]) -> T,
+    ) -> Result<T, String> {
+        let range = row * vocab * 4..(row + 1) * vocab * 4;
+        let found = match self {
+            Logits::Copied(bytes) => bytes.get(range).map(read),
+            Logits::InPlace(buffer) => {
+                let bytes = buffer.host_bytes().map_err(|error| error.to_string())?;
+                bytes.as_deref().and_then(|bytes| bytes.get(range)).map(read)
+            }
+        };
+        found.ok_or_else(|| format!("the logits of row {row} are not where they should be"))
+    }
+}
+
+/// Tells of a run: the first of a prefill entry with each number of rows above one where everybody
+/// sees it (sequence mode §12.3).
+fn tell_rows(id: &str, state: &mut EntryState, rows: usize, nanos: Nanos) {
+    let rows = u32::try_from(rows).unwrap_or(u32::MAX);
+    let micros = nanos / 1000;
+    if rows > 1 && id.starts_with("prefill") && !state.rows_told.contains(&rows) {
+        state.rows_told.push(rows);
+        info!("{id} ran {rows} sequence(s) in {micros} us");
+    } else {
+        debug!("{id} ran {rows} sequence(s) in {micros} us");
+    }
+}

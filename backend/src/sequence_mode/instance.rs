@@ -1,0 +1,363 @@
+//! One instance: its thread, the requests it owns, and the way from engine to answers.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use slab::Slab;
+use tlaloc_engine::{
+    Arrival, Batching, Engine, Geometry, Level, Nanos, Reply, Settings, Step, Ticket,
+};
+use tracing::{debug, error, info, info_span, warn};
+use triton_backend::{Instance, InstanceContext, Request, Times, now_ns};
+
+use super::SequenceModel;
+use super::answer::{self, Answer};
+use super::error::Error;
+use super::executor::{Executor, Logits, Options};
+use super::intake::{self, Parsed, Wants};
+use super::programs::DeviceModel;
+
+/// A model instance. Dropping it runs what is queued, without waits, and joins its thread.
+pub struct SequenceInstance {
+    shared: Arc<Shared>,
+    model: Arc<SequenceModel>,
+    geometry: Geometry,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What Triton's threads and the instance thread share.
+#[derive(Default)]
+struct Shared {
+    inbox: Mutex<Inbox>,
+    /// Told when the inbox has something to look at.
+    arrived: Condvar,
+    /// Told when requests were answered.
+    answered: Condvar,
+}
+
+#[derive(Default)]
+struct Inbox {
+    requests: Vec<Incoming>,
+    /// Token vectors for reuse.
+    spare: Vec<Vec<i32>>,
+    /// Requests handed over and not yet answered.
+    outstanding: usize,
+    stop: bool,
+    /// The thread is gone after a panic: requests are refused.
+    dead: bool,
+}
+
+/// A parsed request on its way to the instance thread.
+struct Incoming {
+    request: Request,
+    parsed: Parsed,
+    at: Nanos,
+}
+
+impl SequenceInstance {
+    /// Zeroes the pools, prepares the step inputs and starts the thread.
+    pub fn create(model: &Arc<SequenceModel>, context: &InstanceContext) -> Result<Self, Error> {
+        let name = context.name().to_owned();
+        let Some(device) = model.on_device(context.device_id()) else {
+            return Err(Error::NoDevice(context.device_id()));
+        };
+        let options = Options {
+            donate_kv_pools: model.settings.donate_kv_pools,
+            pack_step_inputs: model.settings.pack_step_inputs,
+            overlap_logits_copy: model.settings.overlap_logits_copy,
+        };
+        let executor = Executor::new(device.clone(), options)
+            .map_err(|source| Error::Upload { what: "the KV pools".to_owned(), source })?;
+        info!("{}", created(model, device, &executor));
+        if model.settings.backend_batching && !model.config.max_queue_delay.is_zero() {
+            warn!(
+                "max_queue_delay_microseconds is {}: Triton holds each request back that long \
+                 before the backend sees it; set 0 and let the backend batch",
+                model.config.max_queue_delay.as_micros()
+            );
+        }
+
+        let geometry = Geometry::of(&device.artifact);
+        let shared = Arc::new(Shared::default());
+        let worker = Worker {
+            shared: shared.clone(),
+            model: model.clone(),
+            reports: context.instance(),
+            engine: Engine::new(geometry.clone(), engine_settings(model, &name)),
+            executor,
+            held: Slab::new(),
+            received: Vec::new(),
+            spare: Vec::new(),
+            logits: Vec::new(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("tlaloc-sequence".to_owned())
+            .spawn(move || worker.run(&name))
+            .map_err(Error::Thread)?;
+        Ok(SequenceInstance { shared, model: model.clone(), geometry, thread: Some(thread) })
+    }
+
+    /// Takes requests over. They are answered by the instance thread; only without backend batching
+    /// does this wait for it.
+    pub fn execute(&self, requests: impl IntoIterator<Item = Request>) {
+        let at = now_ns();
+        for request in requests {
+            let spare = self.shared.inbox.lock().spare.pop().unwrap_or_default();
+            let parsed = intake::parse(&request, &self.model.config.outputs, &self.geometry, spare);
+            let mut inbox = self.shared.inbox.lock();
+            if inbox.dead {
+                drop(inbox);
+                request.refuse(triton_backend::Error::internal(format!(
+                    "model '{}': the instance thread has ended; load the model again",
+                    self.model.name
+                )));
+                continue;
+            }
+            inbox.outstanding += 1;
+            inbox.requests.push(Incoming { request, parsed, at });
+        }
+        self.shared.arrived.notify_one();
+        if !self.model.settings.backend_batching {
+            let mut inbox = self.shared.inbox.lock();
+            while inbox.outstanding > 0 && !inbox.dead {
+                self.shared.answered.wait(&mut inbox);
+            }
+        }
+    }
+}
+
+impl Drop for SequenceInstance {
+    fn drop(&mut self) {
+        self.shared.inbox.lock().stop = true;
+        self.shared.arrived.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // Its panics were caught and told of.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn engine_settings(model: &SequenceModel, instance: &str) -> Settings {
+    let settings = &model.settings;
+    Settings {
+        batching: if settings.backend_batching {
+            Batching::Engine {
+                cohort_wait: nanos(settings.cohort_wait),
+                prompt_wait: nanos(settings.prompt_wait),
+            }
+        } else {
+            Batching::Host
+        },
+        max_sequence_idle: nanos(model.config.max_sequence_idle),
+        max_batch_size: usize::try_from(model.config.max_batch_size).unwrap_or(usize::MAX),
+        instance: instance.to_owned(),
+    }
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}
+
+/// The creation line (sequence mode §5).
+fn created(model: &SequenceModel, device: &DeviceModel, executor: &Executor) -> String {
+    let settings = &model.settings;
+    let batching = if settings.backend_batching {
+        format!(
+            "the backend batches steps itself, waiting up to {} us for the sequences of the \
+             previous batch and {} us for prompts to share a call",
+            settings.cohort_wait.as_micros(),
+            settings.prompt_wait.as_micros()
+        )
+    } else {
+        "batches are the ones Triton's sequence batcher forms (backend_batching is false)"
+            .to_owned()
+    };
+    format!(
+        "{} KV pools ({} MiB) zeroed; {} pages for sequences (page 0 is the padding page); {}; \
+         {batching}",
+        executor.pool_count(),
+        executor.pool_bytes() >> 20,
+        device.artifact.num_blocks() - 1,
+        executor.describe(),
+    )
+}
+
+/// What the instance thread owns.
+struct Worker {
+    shared: Arc<Shared>,
+    model: Arc<SequenceModel>,
+    reports: Instance,
+    engine: Engine,
+    executor: Executor,
+    /// Requests in the engine, by ticket.
+    held: Slab<(Request, Wants)>,
+    /// The inbox's vector of the last look.
+    received: Vec<Incoming>,
+    /// Token vectors to give back.
+    spare: Vec<Vec<i32>>,
+    /// Logits of the current batch's calls.
+    logits: Vec<Option<Logits>>,
+}
+
+impl Worker {
+    fn run(mut self, instance: &str) {
+        let span = info_span!("instance", instance);
+        let _entered = span.enter();
+        let ended = catch_unwind(AssertUnwindSafe(|| while self.step() {}));
+        if ended.is_err() {
+            error!(
+                "the instance thread panicked: every request is refused until the model is loaded \
+                 again"
+            );
+            let mut inbox = self.shared.inbox.lock();
+            inbox.dead = true;
+            inbox.outstanding = 0;
+            // Dropped requests are answered with an error.
+            let waiting = std::mem::take(&mut inbox.requests);
+            drop(inbox);
+            drop(waiting);
+            self.held.clear();
+            self.shared.answered.notify_all();
+        }
+    }
+
+    /// Does the engine's next step; false when it has stopped.
+    fn step(&mut self) -> bool {
+        self.receive();
+        let step = self.engine.next(now_ns());
+        self.tell_events();
+        match step {
+            Step::Run => {
+                let (outcome, logits) = self.executor.run(&self.engine);
+                self.logits.push(logits);
+                self.engine.complete(outcome);
+            }
+            Step::Reply => self.reply(),
+            Step::RestorePools => {
+                let restored = self.executor.restore_pools().map_err(|error| error.to_string());
+                self.engine.restored(restored);
+            }
+            Step::WaitUntil(time) => self.park(Some(time)),
+            Step::Idle => self.park(None),
+            Step::Stopped => return false,
+        }
+        true
+    }
+
+    /// Hands what has arrived to the engine.
+    fn receive(&mut self) {
+        {
+            let mut inbox = self.shared.inbox.lock();
+            std::mem::swap(&mut inbox.requests, &mut self.received);
+            inbox.spare.append(&mut self.spare);
+            if inbox.stop {
+                self.engine.stop();
+            }
+        }
+        for Incoming { request, parsed, at } in self.received.drain(..) {
+            let Parsed { sequence, start, end, tokens, wants } = parsed;
+            let key = self.held.insert((request, wants));
+            let ticket = Ticket(key as u64);
+            self.engine.push(Arrival { ticket, sequence, start, end, tokens, at });
+        }
+    }
+
+    /// Waits for an arrival, for the end or for a time.
+    fn park(&self, until: Option<Nanos>) {
+        let mut inbox = self.shared.inbox.lock();
+        // A stop that the engine knows of already does not wake it: it waits for no one then.
+        if !inbox.requests.is_empty() || inbox.stop {
+            return;
+        }
+        match until {
+            None => self.shared.arrived.wait(&mut inbox),
+            Some(time) => {
+                let left = Duration::from_nanos(time.saturating_sub(now_ns()));
+                self.shared.arrived.wait_for(&mut inbox, left);
+            }
+        }
+    }
+
+    /// Answers the batch in its order, then reports it.
+    fn reply(&mut self) {
+        let vocab = self.engine.geometry().vocab_size();
+        let replies = self.engine.replies();
+        let report = replies.report;
+        let mut answered = 0;
+        for mut reply in replies {
+            answered += 1;
+            self.spare.push(std::mem::take(&mut reply.tokens));
+            let key = usize::try_from(reply.ticket.0).unwrap_or(usize::MAX);
+            let Some((request, wants)) = self.held.try_remove(key) else { continue };
+            answer(&self.model, &self.reports, request, wants, &reply, &self.logits, vocab);
+        }
+        self.logits.clear();
+        self.reports.report_batch(
+            report.requests,
+            Times {
+                start: report.start,
+                compute_start: report.compute_start,
+                compute_end: report.compute_end,
+                end: now_ns(),
+            },
+        );
+        self.shared.inbox.lock().outstanding -= answered;
+        self.shared.answered.notify_all();
+    }
+
+    fn tell_events(&mut self) {
+        for event in self.engine.events() {
+            match event.level() {
+                Level::Verbose => debug!("{event}"),
+                Level::Info => info!("{event}"),
+                Level::Error => error!("{event}"),
+            }
+        }
+    }
+}
+
+/// Sends the answer, reports the request and releases it.
+fn answer(
+    model: &SequenceModel,
+    reports: &Instance,
+    request: Request,
+    wants: Wants,
+    reply: &Reply,
+    logits: &[Option<Logits>],
+    vocab: usize,
+) {
+    let filled = match &reply.result {
+        Err(refusal) => Err(answer::refusal(&model.name, refusal)),
+        // Only ended its sequence: an answer without outputs.
+        Ok(None) => request.response(),
+        Ok(Some(row)) => request.response().and_then(|mut response| {
+            let logits = logits.get(row.call).and_then(Option::as_ref).ok_or_else(|| {
+                triton_backend::Error::internal(format!(
+                    "model '{}': the logits of call {} are gone",
+                    model.name, row.call
+                ))
+            })?;
+            let held = i32::try_from(reply.pages_held).unwrap_or(i32::MAX);
+            let answer = Answer { logits, row: row.row, vocab, pages: [held, 0] };
+            answer::fill(&mut response, wants, &model.config.outputs, &answer)?;
+            Ok(response)
+        }),
+    };
+    let sent = match filled {
+        Ok(response) => response.send(),
+        Err(error) => request.send_error(error),
+    };
+    if let Err(error) = &sent {
+        warn!("a response could not be sent: {error}");
+    }
+    let times = Times {
+        start: reply.times.start,
+        compute_start: reply.times.compute_start,
+        compute_end: reply.times.compute_end,
+        end: now_ns(),
+    };
+    reports.report_request(&request, sent.is_ok() && reply.result.is_ok(), times);
+}

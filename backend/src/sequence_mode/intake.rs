@@ -1,0 +1,142 @@
+//! What of a request the engine sees, read on Triton's thread (sequence mode §7).
+
+use std::sync::Arc;
+
+use tlaloc_engine::{Geometry, Refusal, SequenceId};
+use triton_backend::{CorrelationId, DataType, ParameterValue, Request};
+
+use crate::config::Outputs;
+
+/// The outputs that a request is answered with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wants {
+    /// Logits of the last token.
+    pub logits: bool,
+    /// KV pages held.
+    pub pages: bool,
+    /// The greedy next token.
+    pub next_token: bool,
+}
+
+/// What was read of a request.
+pub struct Parsed {
+    /// The sequence; none for id 0.
+    pub sequence: Option<SequenceId>,
+    /// START.
+    pub start: bool,
+    /// END.
+    pub end: bool,
+    /// Its tokens, or why they are refused.
+    pub tokens: Result<Vec<i32>, Refusal>,
+    /// Its outputs.
+    pub wants: Wants,
+}
+
+/// Reads a request. `tokens` is an empty vector to fill.
+pub fn parse(
+    request: &Request,
+    outputs: &Outputs,
+    geometry: &Geometry,
+    tokens: Vec<i32>,
+) -> Parsed {
+    let flags = request.flags();
+    let tokens = read_tokens(request, tokens).and_then(|tokens| {
+        check_parameters(request)?;
+        geometry.check_tokens(&tokens, flags.start, flags.end)?;
+        Ok(tokens)
+    });
+    Parsed {
+        sequence: match request.correlation_id() {
+            CorrelationId::None => None,
+            CorrelationId::Number(id) => Some(SequenceId::Number(id)),
+            CorrelationId::Text(id) => Some(SequenceId::Text(Arc::from(id.as_str()))),
+        },
+        start: flags.start,
+        end: flags.end,
+        tokens,
+        wants: wants(request, outputs),
+    }
+}
+
+fn wants(request: &Request, outputs: &Outputs) -> Wants {
+    let wanted = |name: &Option<String>| name.as_deref().is_some_and(|name| request.wants(name));
+    Wants {
+        logits: wanted(&outputs.logits),
+        pages: wanted(&outputs.pages),
+        next_token: wanted(&outputs.next_token),
+    }
+}
+
+/// Generations (`max_tokens`) are for models with a tokens output, which this version does not serve;
+/// `end_tokens` is read for its form only. Other parameters are not ours.
+fn check_parameters(request: &Request) -> Result<(), Refusal> {
+    for (name, value) in request.parameters() {
+        let numbers = match name {
+            "max_tokens" | "end_tokens" => numbers(&value).ok_or_else(|| {
+                let form = if name == "max_tokens" { "one whole number" } else { "whole numbers" };
+                Refusal::Malformed(format!(
+                    "request parameter '{name}' must be {form}, got {value}"
+                ))
+            })?,
+            _ => continue,
+        };
+        if name == "max_tokens" {
+            let [most] = numbers.as_slice() else {
+                return Err(Refusal::Malformed(format!(
+                    "request parameter 'max_tokens' must be one whole number, got {value}"
+                )));
+            };
+            if *most < 0 {
+                return Err(Refusal::Malformed(format!(
+                    "request parameter 'max_tokens' must not be negative, got {value}"
+                )));
+            }
+            if *most > 0 {
+                return Err(Refusal::Malformed(format!(
+                    "request parameter 'max_tokens' is {value}, but the model has no tokens output: \
+                     it answers with logits, one request per step"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A whole number, or text with comma-separated ones.
+fn numbers(value: &ParameterValue) -> Option<Vec<i64>> {
+    match value {
+        ParameterValue::Int(number) => Some(vec![*number]),
+        ParameterValue::String(text) => text
+            .split(',')
+            .map(str::trim)
+            .filter(|item| !item.is_empty())
+            .map(|item| item.parse().ok())
+            .collect(),
+        _ => None,
+    }
+}
+
+fn read_tokens(request: &Request, mut tokens: Vec<i32>) -> Result<Vec<i32>, Refusal> {
+    let input = request.input(0).map_err(|error| Refusal::Malformed(error.to_string()))?;
+    let wrong = |what: String| {
+        Refusal::Malformed(format!(
+            "input '{}' must be INT32 [1, n] with one sequence's tokens, got {what}",
+            input.name()
+        ))
+    };
+    if input.data_type() != DataType::Int32 {
+        return Err(wrong(format!("{:?}", input.data_type())));
+    }
+    let [1, count] = input.shape() else {
+        return Err(wrong(format!("shape {:?}", input.shape())));
+    };
+    let mut bytes = Vec::new();
+    input.read_into(&mut bytes).map_err(|error| Refusal::Malformed(error.to_string()))?;
+    let whole = usize::try_from(*count).ok().and_then(|count| count.checked_mul(4));
+    if whole != Some(bytes.len()) {
+        return Err(wrong(format!("{} bytes for {count} tokens", bytes.len())));
+    }
+    let values = bytes.chunks_exact(4).filter_map(|token| token.try_into().ok());
+    tokens.extend(values.map(i32::from_le_bytes));
+    Ok(tokens)
+}

@@ -1,0 +1,147 @@
+//! Sequence mode: a language-model artifact behind Triton's sequence batcher.
+//!
+//! `intake` reads a request on Triton's thread; `instance` owns the thread that drives the engine;
+//! `executor` runs its calls; `answer` writes the outputs. `programs` is what a load brings to a
+//! device.
+
+mod answer;
+mod error;
+mod executor;
+mod instance;
+mod intake;
+mod programs;
+mod timing;
+
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+use tlaloc_artifact::{Artifact, SchemaVersion};
+use tlaloc_pjrt::CompileCache;
+use tracing::{info, warn};
+use triton_backend::ModelContext;
+
+pub use error::Error;
+pub use instance::SequenceInstance;
+use programs::DeviceModel;
+
+use crate::config::SequenceConfig;
+use crate::device;
+use crate::settings::{ModelSettings, ServerSettings};
+
+/// A loaded model.
+pub struct SequenceModel {
+    /// Its name in the repository.
+    pub name: String,
+    /// The checked part of its configuration.
+    pub config: SequenceConfig,
+    /// Its parameters.
+    pub settings: ModelSettings,
+    /// Programs and weights, by device ordinal.
+    devices: BTreeMap<i32, Arc<DeviceModel>>,
+}
+
+impl SequenceModel {
+    /// Loads a model: configuration and manifest are checked before the plugin is touched (sequence
+    /// mode §4).
+    pub fn load(context: &ModelContext, server: &ServerSettings) -> Result<Self, Error> {
+        let settings = ModelSettings::read(context.config())?;
+        let manifest = manifest_path(&context.version_directory(), &settings.serving_manifest)?;
+        let config = SequenceConfig::read(context.config())?;
+        let artifact = Arc::new(Artifact::open(&manifest)?);
+        check_served(&manifest, &artifact, &config)?;
+
+        let plugin = device::plugin_path(settings.plugin_path.as_deref(), server)?;
+        let cache = server.compile_cache.as_deref().and_then(open_cache);
+        let mut devices = BTreeMap::new();
+        for ordinal in config.ordinals.iter().copied() {
+            let client = device::client(&plugin, ordinal, server).map_err(Error::Device)?;
+            let model = DeviceModel::load(artifact.clone(), client, cache.as_ref())?;
+            info!(
+                "{}, sequence idle timeout {} us{}",
+                model.summary(),
+                config.max_sequence_idle.as_micros(),
+                refused_tokens(&artifact)
+            );
+            devices.insert(ordinal, Arc::new(model));
+        }
+        Ok(SequenceModel { name: context.name().to_owned(), config, settings, devices })
+    }
+
+    /// The model on the device of an instance. Devices that the configuration did not name (every
+    /// instance that is not on a GPU) share the first.
+    fn on_device(&self, ordinal: i32) -> Option<&Arc<DeviceModel>> {
+        self.devices.get(&ordinal).or_else(|| self.devices.values().next())
+    }
+}
+
+/// The manifest, which has to be inside the version directory.
+fn manifest_path(directory: &Path, relative: &str) -> Result<PathBuf, Error> {
+    let inside = !relative.is_empty()
+        && Path::new(relative)
+            .components()
+            .all(|component| matches!(component, Component::Normal(_) | Component::CurDir));
+    if inside {
+        Ok(directory.join(relative))
+    } else {
+        Err(Error::ManifestPath(relative.to_owned()))
+    }
+}
+
+/// Refuses what the artifact and the configuration disagree on, and what this version does not
+/// serve.
+fn check_served(
+    manifest: &Path,
+    artifact: &Artifact,
+    config: &SequenceConfig,
+) -> Result<(), Error> {
+    let speculative = artifact.draft_tokens() > 0;
+    if speculative != config.outputs.emitted.is_some() {
+        let reason = if speculative {
+            "the artifact is speculative, but config.pbtxt declares no TYPE_INT32 [ -1 ] tokens output"
+        } else {
+            "config.pbtxt declares a TYPE_INT32 [ -1 ] tokens output, but the artifact is not \
+             speculative"
+        };
+        return Err(Error::Mismatch { manifest: manifest.to_owned(), reason: reason.to_owned() });
+    }
+    let feature = match artifact.version() {
+        SchemaVersion::V1 | SchemaVersion::V2 => return Ok(()),
+        SchemaVersion::V3 => "a windowed KV pool (tlaloc-serving-v3)",
+        SchemaVersion::V4 => "linear-attention state (tlaloc-serving-v4)",
+        SchemaVersion::V5 => "a draft head (tlaloc-serving-v5)",
+    };
+    Err(Error::Unserved { manifest: manifest.to_owned(), feature })
+}
+
+fn open_cache(folder: &str) -> Option<CompileCache> {
+    CompileCache::open(Path::new(folder))
+        .inspect_err(|error| warn!("the compile cache {folder} cannot be used: {error}"))
+        .ok()
+}
+
+fn refused_tokens(artifact: &Artifact) -> String {
+    let tokens = artifact.refused_tokens();
+    if tokens.is_empty() {
+        return String::new();
+    }
+    let list = tokens.iter().map(|token| format!(" {} ({})", token.id, token.config_key));
+    format!("; refuses token ids{}", list.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manifest_stays_inside_the_version_directory() {
+        let directory = Path::new("/models/m/1");
+        let path = |relative| manifest_path(directory, relative).ok();
+        assert_eq!(path("tlaloc-serving.json"), Some("/models/m/1/tlaloc-serving.json".into()));
+        assert_eq!(path("sub/m.json"), Some("/models/m/1/sub/m.json".into()));
+        for outside in ["../1/tlaloc-serving.json", "/etc/passwd", "", "a/../../b"] {
+            let error = manifest_path(directory, outside).unwrap_err().to_string();
+            assert!(error.contains("must be a file inside the model version directory"), "{error}");
+        }
+    }
+}

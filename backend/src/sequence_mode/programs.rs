@@ -1,0 +1,400 @@
+//! What a device holds of a model: compiled programs and weights, shared by all its instances.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tlaloc_artifact::{Artifact, DType, Entry, InputRole, OutputRole};
+use tlaloc_pjrt::{Argument, Buffer, Client, CompileCache, ElementType, Executable, MappedFile};
+use tracing::{info, warn};
+
+use super::error::Error;
+
+const MIB: usize = 1 << 20;
+
+/// The integer inputs of an entry, in the order of artifact format §7.1.
+pub const STEP_INPUTS: [InputRole; 5] = [
+    InputRole::TokenIds,
+    InputRole::Positions,
+    InputRole::BlockTables,
+    InputRole::SeqLens,
+    InputRole::SlotMapping,
+];
+
+/// Where an argument of a program comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// An index of [`STEP_INPUTS`].
+    Step(usize),
+    /// An index of the artifact's pools.
+    Pool(usize),
+    /// An index of the artifact's weights.
+    Weight(usize),
+}
+
+/// A compiled entry and how it is called.
+pub struct Program {
+    /// The entry's id.
+    pub id: String,
+    /// The compiled body; entries of one body share it.
+    pub executable: Executable,
+    /// One per argument.
+    pub sources: Vec<Source>,
+    /// Dims of each of [`STEP_INPUTS`].
+    pub steps: [Vec<i64>; STEP_INPUTS.len()],
+    /// Output index of the logits.
+    pub logits: usize,
+    /// Output index of each pool.
+    pub pools: Vec<usize>,
+}
+
+/// A model on one device.
+pub struct DeviceModel {
+    /// One program per entry of the artifact.
+    pub programs: Vec<Program>,
+    /// One buffer per weight of the artifact.
+    pub weights: Vec<Buffer>,
+    /// How long the weights took.
+    uploaded: Duration,
+    /// The device.
+    pub client: Arc<Client>,
+    /// The artifact.
+    pub artifact: Arc<Artifact>,
+}
+
+impl DeviceModel {
+    /// Uploads the weights and compiles every body. A program that does not come from the compile
+    /// cache runs once on scratch pools before it is kept there: it can compile and still fail when
+    /// it runs.
+    pub fn load(
+        artifact: Arc<Artifact>,
+        client: Arc<Client>,
+        cache: Option<&CompileCache>,
+    ) -> Result<Self, Error> {
+        let bodies = Bodies::read(&artifact)?;
+        let started = Instant::now();
+        let weights = upload_weights(&artifact, &client)?;
+        let uploaded = started.elapsed();
+        let mut model = DeviceModel { programs: Vec::new(), weights, uploaded, client, artifact };
+        model.programs = bodies.compile(&model, cache)?;
+        Ok(model)
+    }
+
+    /// A set of zeroed pools.
+    pub fn zeroed_pools(&self) -> Result<Vec<Buffer>, tlaloc_pjrt::Error> {
+        self.artifact
+            .pools()
+            .iter()
+            .map(|pool| {
+                self.client.zeros(element_type(pool.tensor.dtype()), &signed(pool.tensor.dims()))
+            })
+            .collect()
+    }
+
+    /// The load line, up to what concerns the configuration (sequence mode §4.1).
+    pub fn summary(&self) -> String {
+        let artifact = &self.artifact;
+        let mut text = format!(
+            "uploaded {} weights ({} MiB) in {} ms; {} entries, KV pool of {} pages x {} tokens, largest context {}, largest decode batch \
+             {}, largest prefill batch {}",
+            self.weights.len(),
+            self.weights.iter().map(Buffer::bytes).sum::<usize>() / MIB,
+            self.uploaded.as_millis(),
+            artifact.entries().len(),
+            artifact.num_blocks(),
+            artifact.block_size(),
+            artifact.max_context(),
+            artifact.max_decode_batch(),
+            artifact.max_prefill_batch()
+        );
+        let most = artifact.max_prefill_tokens();
+        if 0 < most && most < artifact.max_context() {
+            text += &format!(", at most {most} tokens per sequence in a prefill call");
+        }
+        text
+    }
+}
+
+/// The bodies of an artifact, each once.
+struct Bodies {
+    bodies: Vec<Body>,
+    /// Index of each entry's body.
+    of_entry: Vec<usize>,
+}
+
+struct Body {
+    file: PathBuf,
+    name: String,
+    text: String,
+    /// The first entry that names it.
+    entry: usize,
+}
+
+impl Bodies {
+    /// Reads every body and checks it against each entry that names it.
+    fn read(artifact: &Artifact) -> Result<Self, Error> {
+        let mut bodies: Vec<Body> = Vec::new();
+        let mut known = HashMap::new();
+        let mut of_entry = Vec::with_capacity(artifact.entries().len());
+        for (index, entry) in artifact.entries().iter().enumerate() {
+            let text = artifact.read_body(entry)?;
+            let body = *known.entry((&entry.body, text.clone())).or_insert_with(|| {
+                bodies.push(Body {
+                    file: entry.body.clone(),
+                    name: entry.body_name.clone(),
+                    text,
+                    entry: index,
+                });
+                bodies.len() - 1
+            });
+            of_entry.push(body);
+        }
+        Ok(Bodies { bodies, of_entry })
+    }
+
+    /// Compiles all bodies, as many at once as there are cores.
+    fn compile(
+        &self,
+        model: &DeviceModel,
+        cache: Option<&CompileCache>,
+    ) -> Result<Vec<Program>, Error> {
+        let next = AtomicUsize::new(0);
+        let done: Mutex<Vec<Option<Executable>>> = Mutex::new(vec![None; self.bodies.len()]);
+        let failed = Mutex::new(None);
+        let scratch = Mutex::new(Vec::new());
+        let span = tracing::Span::current();
+        let work = || {
+            let _entered = span.enter();
+            while failed.lock().is_none() {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                let Some(body) = self.bodies.get(index) else { return };
+                match body.obtain(model, cache, &scratch) {
+                    Ok(executable) => done.lock()[index] = Some(executable),
+                    Err(error) => *failed.lock() = Some(error),
+                }
+            }
+        };
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for _ in 1..cores.min(self.bodies.len()) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        if let Some(error) = failed.into_inner() {
+            return Err(error);
+        }
+        let done = done.into_inner();
+        let entries = model.artifact.entries().iter().zip(&self.of_entry);
+        Ok(entries
+            .filter_map(|(entry, body)| {
+                let executable = done.get(*body)?.clone()?;
+                Some(Program::new(entry, executable))
+            })
+            .collect())
+    }
+}
+
+impl Body {
+    fn obtain(
+        &self,
+        model: &DeviceModel,
+        cache: Option<&CompileCache>,
+        scratch: &Mutex<Vec<Buffer>>,
+    ) -> Result<Executable, Error> {
+        let started = Instant::now();
+        let entry = &model.artifact.entries()[self.entry];
+        let kept = cache.and_then(|cache| cache.load(&model.client, &self.text));
+        let compiled = match &kept {
+            Some(executable) => executable.clone(),
+            None => model
+                .client
+                .compile(&self.text)
+                .map_err(|source| Error::Compile { body: self.file.clone(), source })?,
+        };
+        let found = compiled.num_outputs();
+        if found != entry.outputs.len() {
+            return Err(Error::Outputs {
+                body: self.file.clone(),
+                entry: entry.id.clone(),
+                found,
+                expected: entry.outputs.len(),
+            });
+        }
+        info!(
+            "{} {} ({}) in {} ms{}",
+            if kept.is_some() { "took from the compile cache" } else { "compiled" },
+            entry.id,
+            self.name,
+            started.elapsed().as_millis(),
+            memory(&compiled)
+        );
+        warn_of_copies(&model.artifact, entry, &compiled);
+        if kept.is_none() {
+            let program = Program::new(entry, compiled.clone());
+            program.try_once(model, &mut scratch.lock()).map_err(|reason| Error::Trial {
+                body: self.file.clone(),
+                entry: entry.id.clone(),
+                reason,
+            })?;
+            if let Some(cache) = cache {
+                cache.store(&compiled, &self.text);
+            }
+        }
+        Ok(compiled)
+    }
+}
+
+impl Program {
+    fn new(entry: &Entry, executable: Executable) -> Self {
+        let (mut pools, mut weights) = (0.., 0..);
+        let sources = entry
+            .inputs
+            .iter()
+            .map(|input| match STEP_INPUTS.iter().position(|role| *role == input.role) {
+                Some(step) => Source::Step(step),
+                None if input.role == InputRole::Weight => {
+                    Source::Weight(weights.next().unwrap_or_default())
+                }
+                None => Source::Pool(pools.next().unwrap_or_default()),
+            })
+            .collect();
+        let steps = STEP_INPUTS.map(|role| {
+            let input = entry.inputs.iter().find(|input| input.role == role);
+            input.map(|input| signed(input.tensor.dims())).unwrap_or_default()
+        });
+        let logits = entry.outputs.iter().position(|output| output.role == OutputRole::Logits);
+        let pools = entry.donations.iter().map(|(_, output)| *output).collect();
+        Program {
+            id: entry.id.clone(),
+            executable,
+            sources,
+            steps,
+            logits: logits.unwrap_or_default(),
+            pools,
+        }
+    }
+
+    /// Runs once with padding rows only, which leaves the pools as they are.
+    fn try_once(&self, model: &DeviceModel, scratch: &mut Vec<Buffer>) -> Result<(), String> {
+        let run = |scratch: &mut Vec<Buffer>| -> Result<(), tlaloc_pjrt::Error> {
+            if scratch.is_empty() {
+                *scratch = model.zeroed_pools()?;
+            }
+            let padding = [0, 0, 0, 1, -1];
+            let steps = self
+                .steps
+                .iter()
+                .zip(padding)
+                .map(|(dims, value)| {
+                    let elements = usize::try_from(dims.iter().product::<i64>()).unwrap_or(0);
+                    let bytes = i32::to_le_bytes(value).repeat(elements);
+                    model.client.upload(ElementType::I32, dims, &bytes)
+                })
+                .collect::<Result<Vec<_>, _>>()?;
+            let mut pools = scratch.iter_mut();
+            let arguments = self.sources.iter().filter_map(|source| match source {
+                Source::Step(step) => steps.get(*step).map(Argument::Keep),
+                Source::Weight(weight) => model.weights.get(*weight).map(Argument::Keep),
+                Source::Pool(_) => pools.next().map(Argument::Donate),
+            });
+            let mut pending = self.executable.execute(arguments)?;
+            pending.wait()?;
+            *scratch = self.pools.iter().filter_map(|output| pending.take(*output)).collect();
+            Ok(())
+        };
+        run(scratch).map_err(|error| {
+            scratch.clear();
+            error.to_string()
+        })
+    }
+}
+
+/// The part of a compile line that says what an execution needs; empty where the plugin does not
+/// tell.
+fn memory(executable: &Executable) -> String {
+    executable.memory_stats().map_or(String::new(), |stats| {
+        format!(
+            ", writes {} MiB of outputs over arguments, takes {} MiB of arguments, needs {} MiB of \
+             temporary memory",
+            stats.alias / MIB,
+            stats.argument / MIB,
+            stats.temp / MIB
+        )
+    })
+}
+
+/// Warns of a decode program that seems to copy KV pools although it writes them in place: the same
+/// device address proves nothing, temporary memory does. What a step may need is one layer's keys
+/// and values of every row over the whole context, gathered from their pages; a copied pool comes on
+/// top.
+fn warn_of_copies(artifact: &Artifact, entry: &Entry, executable: &Executable) {
+    let Some(stats) = executable.memory_stats() else { return };
+    let Some(largest) = artifact.pools().iter().max_by_key(|pool| pool.tensor.bytes()) else {
+        return;
+    };
+    let pool = largest.tensor.bytes();
+    let gathered = 2 * (pool / artifact.num_blocks()) * entry.columns * entry.batch;
+    if entry.tokens == 1 && stats.temp >= pool + gathered {
+        warn!(
+            "{} needs {} bytes of temporary memory, {} more than its rows' keys and values: it \
+             copies KV pools (one has {pool} bytes) on every step",
+            entry.id,
+            stats.temp,
+            stats.temp - gathered
+        );
+    }
+}
+
+/// Maps weight files where the device reads them in place, and copies them elsewhere.
+fn upload_weights(artifact: &Artifact, client: &Arc<Client>) -> Result<Vec<Buffer>, Error> {
+    artifact
+        .weights()
+        .iter()
+        .map(|weight| {
+            weight.open()?;
+            let upload = || {
+                let file = Arc::new(MappedFile::open(&weight.file)?);
+                let buffer = client.upload_mapped(
+                    &file,
+                    element_type(weight.tensor.dtype()),
+                    &signed(weight.tensor.dims()),
+                )?;
+                if !buffer.is_mapped() {
+                    file.drop_page_cache();
+                }
+                Ok(buffer)
+            };
+            upload().map_err(|source| Error::Upload {
+                what: format!("weight '{}' ({})", weight.name, weight.file.display()),
+                source,
+            })
+        })
+        .collect()
+}
+
+fn signed(dims: &[usize]) -> Vec<i64> {
+    dims.iter().map(|dim| i64::try_from(*dim).unwrap_or(i64::MAX)).collect()
+}
+
+fn element_type(dtype: DType) -> ElementType {
+    match dtype {
+        DType::F64 => ElementType::F64,
+        DType::F32 => ElementType::F32,
+        DType::F16 => ElementType::F16,
+        DType::Bf16 => ElementType::Bf16,
+        DType::F8E4M3Fn => ElementType::F8E4M3Fn,
+        DType::I64 => ElementType::I64,
+        DType::I32 => ElementType::I32,
+        DType::I16 => ElementType::I16,
+        DType::I8 => ElementType::I8,
+        DType::U64 => ElementType::U64,
+        DType::U32 => ElementType::U32,
+        DType::U16 => ElementType::U16,
+        DType::U8 => ElementType::U8,
+        DType::Bool => ElementType::Bool,
+    }
+}
