@@ -90,9 +90,10 @@ impl Summary<'_> {
                 EntryKind::Decode => String::new(),
                 EntryKind::Prefill => format!(", {} tokens a call", entry.tokens),
             };
+            let rows = if entry.batch == 1 { "row" } else { "rows" };
             writeln!(
                 f,
-                "  {:width$}  {} rows of up to {} positions{tokens}",
+                "  {:width$}  {} {rows} of up to {} positions{tokens}",
                 entry.id, entry.batch, entry.context
             )?;
         }

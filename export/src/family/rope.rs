@@ -110,3 +110,42 @@ fn llama3(keys: &mut Keys, plain: Frequencies) -> Result<Frequencies, Error> {
     };
     Ok(Frequencies(plain.0.into_iter().map(scale).collect()))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn of(config: &str, head_dim: usize) -> Vec<f32> {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("config.json"), config).unwrap();
+        frequencies(&mut Config::open(dir.path()).unwrap(), head_dim).unwrap()
+    }
+
+    #[test]
+    fn plain_and_linear_are_powers_of_theta() {
+        // 10000^(-2i/8) = 10^-i
+        let plain = [1.0, 0.1, 0.01, 0.001];
+        assert_eq!(of("{}", 8), plain);
+        assert_eq!(of(r#"{"rope_theta": 1e4, "rope_scaling": null}"#, 8), plain);
+        assert_eq!(of(r#"{"rope_parameters": {"rope_theta": 16}}"#, 4), [1.0, 0.25]);
+        let linear = r#"{"rope_scaling": {"type": "linear", "factor": 4.0}}"#;
+        assert_eq!(of(linear, 8), [0.25, 0.025, 0.0025, 0.00025]);
+    }
+
+    #[test]
+    fn llama3_keeps_short_waves_divides_long_ones_and_blends_between() {
+        // Context 64: wavelengths below 16 are kept, above 64 divided by 8. The frequencies 1, 0.1
+        // and 0.01 have wavelengths of 6.28, 62.8 and 628.
+        let config = r#"{"rope_parameters": {"rope_type": "llama3", "rope_theta": 10000,
+            "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4,
+            "original_max_position_embeddings": 64}}"#;
+        let found = of(config, 8);
+        let turns = 64.0 * 0.1 / (2.0 * std::f64::consts::PI);
+        let kept = (turns - 1.0) / 3.0;
+        let blended = 0.1 * kept + 0.1 / 8.0 * (1.0 - kept);
+        assert_eq!(found, [1.0, blended as f32, 0.01 / 8.0, 0.001 / 8.0]);
+        assert!((0.0125..0.014).contains(&blended), "near the long end: {blended}");
+    }
+}

@@ -41,21 +41,8 @@ pub(super) fn bias(f: &mut Function, cx: &Context, seq_lens: &Value) -> Value {
     f.select(&held, &visible, &hidden)
 }
 
-/// Pool rows of the history, for [`attend`]: shared by all layers of one attention shape.
-pub(super) fn history(
-    f: &mut Function,
-    cx: &Context,
-    attention: &AttentionSpec,
-    slots: &Value,
-) -> Value {
-    match Form::choose(attention) {
-        Form::BlockDiagonal => slots.clone(),
-        Form::PerHead => kv::head_rows(f, cx, slots, attention.kv_heads),
-    }
-}
-
 /// Attention of `query` (`[B, heads, head_dim]`, scaled) over the pools: activations of
-/// `heads * head_dim` features.
+/// `heads * head_dim` features. `history` is [`kv::history_slots`].
 pub(super) fn attend(
     f: &mut Function,
     cx: &Context,
@@ -65,17 +52,11 @@ pub(super) fn attend(
     history: &Value,
     bias: &Value,
 ) -> Value {
+    let keys = kv::read(f, cx, keys, history);
+    let values = kv::read(f, cx, values, history);
     let (sums, totals) = match Form::choose(attention) {
-        Form::BlockDiagonal => {
-            let keys = kv::read(f, cx, keys, history);
-            let values = kv::read(f, cx, values, history);
-            block_diagonal(f, attention, query, &keys, &values, bias)
-        }
-        Form::PerHead => {
-            let keys = kv::read_heads(f, cx, keys, history);
-            let values = kv::read_heads(f, cx, values, history);
-            per_head(f, attention, query, &keys, &values, bias)
-        }
+        Form::BlockDiagonal => block_diagonal(f, attention, query, &keys, &values, bias),
+        Form::PerHead => per_head(f, attention, query, &keys, &values, bias),
     };
     // Transposed before the division, which keeps the transpose out of the projection that follows.
     let AttentionSpec { heads, head_dim, .. } = *attention;
@@ -137,7 +118,7 @@ fn block_diagonal(
     (f.concatenate(&own, 1), totals)
 }
 
-/// As [`block_diagonal`], with `keys` and `values` as `[B, kv_heads, C, head_dim]`.
+/// As [`block_diagonal`].
 fn per_head(
     f: &mut Function,
     attention: &AttentionSpec,
@@ -148,13 +129,18 @@ fn per_head(
 ) -> (Value, Value) {
     let AttentionSpec { heads, kv_heads, head_dim, .. } = *attention;
     let (batch, context) = (bias.dims()[0], bias.dims()[1]);
+    let mut by_head = |rows: &Value| {
+        let rows = f.reshape(rows, &[batch, context, kv_heads, head_dim]);
+        f.transpose(&rows, &[0, 2, 1, 3])
+    };
+    let (keys, values) = (by_head(keys), by_head(values));
     let query = f.reshape(query, &[batch, kv_heads, attention.group(), head_dim]);
-    let scores = f.batched_dot(&query, keys, 2, (3, 3));
+    let scores = f.batched_dot(&query, &keys, 2, (3, 3));
     let bias = f.broadcast(bias, scores.dims(), &[0, 3]);
     let scores = f.add(&scores, &bias);
     let weights = weights(f, &scores);
     let totals = totals(f, &weights, batch * heads, context);
-    let sums = f.batched_dot(&weights, values, 2, (3, 2));
+    let sums = f.batched_dot(&weights, &values, 2, (3, 2));
     (f.reshape(&sums, &[batch, heads, head_dim]), f.reshape(&totals, &[batch, heads]))
 }
 

@@ -60,31 +60,10 @@ pub(super) fn history_slots(f: &mut Function, cx: &Context, block_tables: &Value
     f.reshape(&slots, &[batch * cx.bucket.context])
 }
 
-/// [`history_slots`] split by KV head: rows of a pool seen as `[slots * kv_heads, head_dim]`, i32
-/// `[B * kv_heads * C]`.
-pub(super) fn head_rows(f: &mut Function, cx: &Context, slots: &Value, kv_heads: usize) -> Value {
-    let (batch, context) = (cx.bucket.batch, cx.bucket.context);
-    let dims = [batch, kv_heads, context];
-    let slots = f.reshape(slots, &[batch, context]);
-    let slots = f.broadcast(&slots, &dims, &[0, 2]);
-    let first = f.with_int(Binary::Multiply, &slots, kv_heads as i32);
-    let head = f.iota(&dims, 1);
-    let rows = f.add(&first, &head);
-    f.reshape(&rows, &[batch * kv_heads * context])
-}
-
 /// The rows' history out of a pool, by [`history_slots`]: `[B, C, kv_heads * head_dim]`.
 pub(super) fn read(f: &mut Function, cx: &Context, pool: &Value, slots: &Value) -> Value {
     let width = pool.dims()[2] * pool.dims()[3];
     let rows = f.reshape(pool, &[pool.dims()[0] * pool.dims()[1], width]);
     let history = f.gather_rows(&rows, slots);
     f.reshape(&history, &[cx.bucket.batch, cx.bucket.context, width])
-}
-
-/// The rows' history out of a pool, by [`head_rows`]: `[B, kv_heads, C, head_dim]`.
-pub(super) fn read_heads(f: &mut Function, cx: &Context, pool: &Value, rows: &Value) -> Value {
-    let (kv_heads, head_dim) = (pool.dims()[2], pool.dims()[3]);
-    let heads = f.reshape(pool, &[pool.dims()[0] * pool.dims()[1] * kv_heads, head_dim]);
-    let history = f.gather_rows(&heads, rows);
-    f.reshape(&history, &[cx.bucket.batch, kv_heads, cx.bucket.context, head_dim])
 }

@@ -13,7 +13,7 @@ pub(super) struct Shared {
     rope: RopeTables,
     /// Where this call's tokens go in the pools.
     write_indices: Value,
-    /// Pool rows of the rows' histories.
+    /// Pool slots of the rows' histories.
     history: Value,
     /// What a token may see: [`decode_attention::bias`], or the tokens' positions in prefill.
     visibility: Value,
@@ -26,19 +26,15 @@ impl Shared {
         attention: &AttentionSpec,
         request: &Request,
     ) -> Shared {
-        let slots = kv::history_slots(f, cx, &request.block_tables);
-        let (history, visibility) = if cx.is_decode() {
-            (
-                decode_attention::history(f, cx, attention, &slots),
-                decode_attention::bias(f, cx, &request.seq_lens),
-            )
+        let visibility = if cx.is_decode() {
+            decode_attention::bias(f, cx, &request.seq_lens)
         } else {
-            (slots, request.positions.clone())
+            request.positions.clone()
         };
         Shared {
             rope: RopeTables::build(f, cx, attention, &request.positions),
             write_indices: kv::write_indices(f, cx, &request.slot_mapping),
-            history,
+            history: kv::history_slots(f, cx, &request.block_tables),
             visibility,
         }
     }

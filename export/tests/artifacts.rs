@@ -1,0 +1,262 @@
+//! What an export writes.
+
+#![allow(clippy::unwrap_used, reason = "a failure here is a failed test")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use common::{Checkpoint, export_to, tiny, tree};
+use safetensors::Dtype;
+use tlaloc_artifact::Artifact;
+use tlaloc_export::ExportOptions;
+use tlaloc_export::plan::PlanOptions;
+use tlaloc_export::slots::{WeightDType, WeightLayout};
+
+fn open(dir: &Path) -> Artifact {
+    Artifact::open(&dir.join("tlaloc-serving.json")).unwrap()
+}
+
+fn weight(dir: &Path, name: &str) -> (String, Vec<u8>) {
+    let artifact = open(dir);
+    let slot = artifact.weights().iter().find(|slot| slot.name == name).unwrap();
+    (slot.tensor.to_string(), fs::read(&slot.file).unwrap())
+}
+
+fn bytes(values: impl IntoIterator<Item = f32>) -> Vec<u8> {
+    values.into_iter().flat_map(f32::to_le_bytes).collect()
+}
+
+#[test]
+fn two_exports_are_byte_identical() {
+    let dir = tempfile::tempdir().unwrap();
+    let (a, b, other) = (dir.path().join("a"), dir.path().join("b"), dir.path().join("other"));
+    export_to(&tiny("llama"), &a, ExportOptions::default()).unwrap();
+    export_to(&tiny("llama"), &b, ExportOptions::default()).unwrap();
+    assert!(tree(&a) == tree(&b));
+    export_to(&tiny("llama"), &b, ExportOptions::default()).unwrap();
+    assert!(tree(&a) == tree(&b), "written over an artifact");
+    export_to(&tiny("llama3"), &other, ExportOptions::default()).unwrap();
+    assert!(tree(&a) != tree(&other), "control");
+}
+
+#[test]
+fn old_and_new_config_layouts_export_to_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["llama", "llama3", "llama_bf16"] {
+        let legacy = dir.path().join(name).join("legacy");
+        fs::create_dir_all(&legacy).unwrap();
+        let copy = |from: &str, to: &str| fs::copy(tiny(name).join(from), legacy.join(to)).unwrap();
+        copy("config.legacy.json", "config.json");
+        copy("model.safetensors", "model.safetensors");
+        let (new, old) = (dir.path().join(name).join("new"), dir.path().join(name).join("old"));
+        export_to(&tiny(name), &new, ExportOptions::default()).unwrap();
+        export_to(&legacy, &old, ExportOptions::default()).unwrap();
+        assert!(tree(&new) == tree(&old), "{name}");
+    }
+}
+
+#[test]
+fn shards_export_to_the_same_as_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let checkpoint = Checkpoint::tiny("llama");
+    let sharded = dir.path().join("sharded");
+    checkpoint.write_config(&sharded);
+    let shard = |name: &str| format!("model-0000{}-of-00003.safetensors", 1 + name.len() % 3);
+    for i in 0..3 {
+        let file = format!("model-0000{}-of-00003.safetensors", 1 + i);
+        checkpoint.write_tensors(&sharded.join(&file), |name| shard(name) == file);
+    }
+    let map: serde_json::Map<_, _> =
+        checkpoint.tensors.keys().map(|name| (name.clone(), shard(name).into())).collect();
+    let index = serde_json::json!({"weight_map": map}).to_string();
+    fs::write(sharded.join("model.safetensors.index.json"), index).unwrap();
+    let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+    export_to(&tiny("llama"), &a, ExportOptions::default()).unwrap();
+    export_to(&sharded, &b, ExportOptions::default()).unwrap();
+    assert!(tree(&a) == tree(&b));
+}
+
+#[test]
+fn weights_are_the_checkpoints_stacked_or_transposed() {
+    let dir = tempfile::tempdir().unwrap();
+    let checkpoint = Checkpoint::tiny("llama");
+    let (q, k, v) = ["q", "k", "v"]
+        .map(|p| checkpoint.f32s(&format!("model.layers.2.self_attn.{p}_proj.weight")))
+        .into();
+    let stacked = [q, k, v].concat();
+
+    let plain = dir.path().join("plain");
+    export_to(&tiny("llama"), &plain, ExportOptions::default()).unwrap();
+    let expected = ("tensor<80x48xf32>".to_owned(), bytes(stacked.clone()));
+    assert!(weight(&plain, "qkvProj2") == expected);
+    let head = checkpoint.f32s("lm_head.weight");
+    assert!(weight(&plain, "lmHead") == ("tensor<96x48xf32>".to_owned(), bytes(head.clone())));
+
+    let turned = dir.path().join("turned");
+    let in_out = ExportOptions { weight_layout: WeightLayout::InOut, ..ExportOptions::default() };
+    export_to(&tiny("llama"), &turned, in_out).unwrap();
+    let transpose = |m: &[f32], rows: usize| -> Vec<f32> {
+        let columns = m.len() / rows;
+        (0..columns).flat_map(|c| (0..rows).map(move |r| m[r * columns + c])).collect()
+    };
+    let expected = ("tensor<48x80xf32>".to_owned(), bytes(transpose(&stacked, 80)));
+    assert!(weight(&turned, "qkvProj2") == expected);
+    let expected = ("tensor<48x96xf32>".to_owned(), bytes(transpose(&head, 96)));
+    assert!(weight(&turned, "lmHead") == expected);
+    let embedding = bytes(checkpoint.f32s("model.embed_tokens.weight"));
+    assert!(weight(&turned, "embedTokens") == ("tensor<96x48xf32>".to_owned(), embedding));
+}
+
+#[test]
+fn dtypes_convert_exactly_or_to_the_nearest_even() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut checkpoint = Checkpoint::tiny("llama");
+    let norm = "model.norm.weight";
+    // IEEE half 0x3555 is 1365 / 4096, 0x8001 is -2^-24.
+    let halves = [0x3555_u16, 0x8001].repeat(24).into_iter().flat_map(u16::to_le_bytes).collect();
+    checkpoint.tensors.insert(norm.to_owned(), (Dtype::F16, vec![48], halves));
+    // Halfway between two bf16 values, with an even and an odd one below; and just above halfway.
+    let floats = [0x3f80_8000_u32, 0x3f81_8000, 0x3f80_8001].map(f32::from_bits);
+    let down = "model.layers.0.mlp.down_proj.weight";
+    let data = bytes(floats.repeat(48 * 80 / 3));
+    checkpoint.tensors.insert(down.to_owned(), (Dtype::F32, vec![48, 80], data));
+    checkpoint.write(&dir.path().join("in"));
+
+    let out = dir.path().join("out");
+    let bf16 = ExportOptions { weight_dtype: WeightDType::Bf16, ..ExportOptions::default() };
+    export_to(&dir.path().join("in"), &out, bf16).unwrap();
+    let (norm_type, norm) = weight(&out, "finalNorm");
+    assert_eq!(norm_type, "tensor<48xf32>", "norms are never rounded");
+    assert!(norm == bytes([1365.0 / 4096.0, -(2.0_f32.powi(-24))].repeat(24)));
+    let (down_type, down) = weight(&out, "downProj0");
+    assert_eq!(down_type, "tensor<48x80xbf16>");
+    let expected = [0x3f80_u16, 0x3f82, 0x3f81].repeat(48 * 80 / 3);
+    assert!(down == expected.into_iter().flat_map(u16::to_le_bytes).collect::<Vec<_>>());
+}
+
+#[test]
+fn entries_follow_the_plan() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let plan = PlanOptions {
+        prefill_batches: Some(vec![1]),
+        prefill_chunk: Some(48),
+        ..PlanOptions::default()
+    };
+    export_to(&tiny("llama"), &out, ExportOptions { plan, ..ExportOptions::default() }).unwrap();
+    let artifact = open(&out);
+    let ids: Vec<_> = artifact.entries().iter().map(|entry| entry.id.as_str()).collect();
+    assert_eq!(
+        ids,
+        [
+            "decode_b1_c32",
+            "decode_b1_c64",
+            "decode_b2_c32",
+            "decode_b2_c64",
+            "prefill_b1_c32",
+            "prefill_b1_c64_t48"
+        ]
+    );
+    // Two rows of 64 positions, and page 0.
+    assert_eq!((artifact.num_blocks(), artifact.block_size()), (9, 16));
+    let manifest = artifact.manifest();
+    assert_eq!(manifest.schema_version, "tlaloc-serving-v2");
+    assert!(manifest.model_hash.starts_with("hf-llama:tiny:L3:h48:v96:weights-"));
+    assert_eq!(manifest.model.kv_pool_dims, [9, 16, 2, 8]);
+    for entry in artifact.entries() {
+        let body = artifact.read_body(entry).unwrap();
+        for output in 1..=6 {
+            let aliases = body.matches(&format!("tf.aliasing_output = {output} : i32")).count();
+            assert_eq!(aliases, 1, "{}: pool output {output}", entry.id);
+        }
+    }
+}
+
+/// A scatter of one row is compiled to an update that copies whole pools.
+#[test]
+fn no_entry_scatters_a_single_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let plan = PlanOptions { prefill_chunk: Some(1), ..PlanOptions::default() };
+    export_to(&tiny("llama"), &out, ExportOptions { plan, ..ExportOptions::default() }).unwrap();
+    let artifact = open(&out);
+    for entry in artifact.entries() {
+        let body = artifact.read_body(entry).unwrap();
+        let updates = entry.batch * entry.tokens;
+        let written = updates.max(2);
+        let pools =
+            body.matches(&format!("tensor<{written}x2xi32>, tensor<{written}x2x8xf32>")).count();
+        assert_eq!(pools, 2, "{}: keys and values", entry.id);
+    }
+}
+
+#[test]
+fn options_that_do_not_fit_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    for (arguments, expected) in [
+        (["--contexts", "100"], "--contexts: 100 is not a multiple of the block size 16"),
+        (["--contexts", "1024"], "--contexts: 1024 is more than the model's 512 positions"),
+        (["--contexts", "0"], "--contexts: must be at least 1"),
+        (["--batches", "0,1"], "--batches: must be at least 1"),
+        (["--prefill-chunk", "0"], "--prefill-chunk: must be at least 1"),
+        (["--block-size", "0"], "--block-size: must be at least 1"),
+        (["--num-blocks", "1"], "--num-blocks: is 1; page 0 is never used"),
+        (["--num-blocks", "99999999"], "--num-blocks: gives pools of 99999999 pages"),
+    ] {
+        let run = Command::new(env!("CARGO_BIN_EXE_tlaloc-export"))
+            .arg(tiny("llama"))
+            .arg("--out")
+            .arg(dir.path().join("out"))
+            .args(arguments)
+            .output()
+            .unwrap();
+        let message = String::from_utf8(run.stderr).unwrap();
+        assert_eq!(run.status.code(), Some(1), "{message}");
+        assert!(message.contains(expected), "{arguments:?}: {message}");
+        assert!(!dir.path().join("out").exists());
+    }
+}
+
+#[test]
+fn inspect_names_what_is_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let export = Command::new(env!("CARGO_BIN_EXE_tlaloc-export"))
+        .arg(tiny("llama"))
+        .arg("--out")
+        .arg(&out)
+        .output()
+        .unwrap();
+    assert!(export.status.success(), "{}", String::from_utf8_lossy(&export.stderr));
+    let inspect = Command::new(env!("CARGO_BIN_EXE_tlaloc-export"))
+        .arg("inspect")
+        .arg(&out)
+        .output()
+        .unwrap();
+    assert!(inspect.status.success());
+    assert_eq!(inspect.stdout, export.stdout, "an export ends with the summary");
+    let summary = String::from_utf8(inspect.stdout).unwrap();
+    for expected in [
+        "model     llama\n",
+        "shape     3 layers, hidden 48, 6 heads over 2 KV heads of 8, vocabulary 96\n",
+        // (2 * 96 * 48 + 3 * (2 * 48 + 80 * 48 + 48 * 48 + 160 * 48 + 48 * 80) + 48) * 4 = 250176 bytes
+        "weights   250.2 kB: 21 f32 (250.2 kB)\n",
+        // 6 pools of [33, 16, 2, 8] f32: the contexts within the model's 512 positions
+        "pools     202.8 kB: 6 pools, 32 pages of 16 tokens to use (512 tokens of history)\n",
+        "memory    452.9 kB",
+        "  decode_b1_c128   1 row of up to 128 positions\n",
+        "  prefill_b1_c512  1 row of up to 512 positions, 512 tokens a call\n",
+    ] {
+        assert!(summary.contains(expected), "{expected}in\n{summary}");
+    }
+
+    let missing = Command::new(env!("CARGO_BIN_EXE_tlaloc-export"))
+        .args(["inspect", "/nowhere"])
+        .output()
+        .unwrap();
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("/nowhere/tlaloc-serving.json"));
+}
