@@ -99,3 +99,29 @@ fn staging_dir(parent: &Path, prefix: &str) -> io::Result<TempDir> {
 fn is_empty(directory: &Path) -> io::Result<bool> {
     Ok(fs::read_dir(directory)?.next().is_none())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A commit that finds its place taken meanwhile changes nothing and leaves nothing.
+    #[test]
+    fn a_failed_commit_leaves_what_stands_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let target = dir.path().join("target");
+        let staged = StagedDir::create(&target, |_| false).unwrap();
+        fs::write(staged.path().join("new"), "new").unwrap();
+        fs::write(&target, "taken").unwrap();
+        let error = staged.commit().unwrap_err();
+        assert!(matches!(error, Error::Unwritable { .. }), "{error}");
+        assert_eq!(fs::read_to_string(&target).unwrap(), "taken");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        // The control: with the place free, the same steps succeed.
+        fs::remove_file(&target).unwrap();
+        let staged = StagedDir::create(&target, |_| false).unwrap();
+        fs::write(staged.path().join("new"), "new").unwrap();
+        staged.commit().unwrap();
+        assert_eq!(fs::read_to_string(target.join("new")).unwrap(), "new");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}
