@@ -30,9 +30,7 @@ def model(repository, server):
 def steps():
     """Logits of the recorded steps: four of one sequence, then two first steps at once."""
     recorded = json.loads(EXPECTED.read_text())["steps"]
-    return [
-        np.asarray(step["outputs"]["logits"]["data"]).reshape(-1, 11) for step in recorded
-    ]
+    return [np.asarray(step["outputs"]["logits"]["data"]).reshape(-1, 11) for step in recorded]
 
 
 @pytest.fixture(params=["http", "grpc"])
@@ -52,9 +50,7 @@ def check(row, expected):
 
 def test_q1_one_token_per_request(client, steps):
     sequence = client.sequence(MODEL)
-    rows = [
-        logits(sequence.send([token], LOGITS, end=token == TOKENS[-1])) for token in TOKENS
-    ]
+    rows = [logits(sequence.send([token], LOGITS, end=token == TOKENS[-1])) for token in TOKENS]
     for row, expected in zip(rows, steps):
         check(row, expected[0])
     # Control: one changed number is seen.

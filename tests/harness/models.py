@@ -70,7 +70,9 @@ class Repository:
     def add(self, artifact, name, *config_gen_arguments):
         """A model made from an artifact by `config-gen`."""
         config_gen = environment.binary("config-gen")
-        run([config_gen, artifact, "--repository", self.path, "--name", name, *config_gen_arguments])
+        run(
+            [config_gen, artifact, "--repository", self.path, "--name", name, *config_gen_arguments]
+        )
         return Model(self.path / name)
 
     def copy(self, folder, name):

@@ -65,7 +65,9 @@ class Server:
 
     def _ready(self):
         if self.process.poll() is not None:
-            raise AssertionError(f"the server exited with {self.process.returncode}\n{self.log.tail()}")
+            raise AssertionError(
+                f"the server exited with {self.process.returncode}\n{self.log.tail()}"
+            )
         return self.get("/v2/health/ready") == 200
 
     # Control over HTTP.
@@ -93,9 +95,7 @@ class Server:
     def load(self, model, config=None):
         """Load a model, with `config` (a dict) in place of its config.pbtxt if given."""
         body = {"parameters": {"config": json.dumps(config)}} if config is not None else {}
-        status, text = self.request(
-            "POST", f"/v2/repository/models/{model}/load", json.dumps(body)
-        )
+        status, text = self.request("POST", f"/v2/repository/models/{model}/load", json.dumps(body))
         if status != 200:
             raise LoadError(status, text)
 
@@ -148,7 +148,9 @@ class Server:
             return self.process.wait(STOP_TIMEOUT)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            raise AssertionError(f"no exit {STOP_TIMEOUT} s after SIGTERM\n{self.log.tail()}") from None
+            raise AssertionError(
+                f"no exit {STOP_TIMEOUT} s after SIGTERM\n{self.log.tail()}"
+            ) from None
 
 
 @contextmanager
