@@ -179,3 +179,69 @@ impl Geometry {
             .map(|(index, _)| index)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn geometry(shapes: &[(EntryKind, usize, usize, usize)]) -> Geometry {
+        let entry = |&(kind, batch, context, tokens): &(EntryKind, usize, usize, usize)| {
+            EntryShape { id: String::new(), kind, batch, context, tokens, columns: context / 4 }
+        };
+        Geometry::new(10, 8, 4, vec![], shapes.iter().map(entry).collect())
+    }
+
+    const D: EntryKind = EntryKind::Decode;
+    const P: EntryKind = EntryKind::Prefill;
+
+    #[test]
+    fn decode_takes_the_smallest_product_and_the_first_of_equals() {
+        let model = geometry(&[(D, 4, 32, 1), (D, 2, 64, 1), (D, 1, 128, 1), (D, 1, 16, 1)]);
+        let choose = |batch, context| model.choose(D, batch, context, 1);
+        assert_eq!(choose(1, 16), Some(3));
+        // 4 × 32, 2 × 64 and 1 × 128 are the same: manifest order decides.
+        assert_eq!(choose(1, 17), Some(0));
+        assert_eq!(choose(1, 33), Some(1));
+        assert_eq!(choose(1, 65), Some(2));
+        assert_eq!(choose(3, 1), Some(0));
+        assert_eq!((choose(5, 1), choose(2, 65), choose(1, 129)), (None, None, None));
+        assert_eq!(model.choose(P, 1, 1, 1), None);
+    }
+
+    #[test]
+    fn prefill_takes_the_smallest_product_then_the_fewest_columns() {
+        let model = geometry(&[
+            (P, 2, 16, 16),
+            (P, 1, 32, 32),
+            (P, 1, 32, 8),
+            (P, 2, 16, 8),
+            (P, 1, 64, 4),
+            (D, 1, 16, 1),
+        ]);
+        let choose = |batch, context, tokens| model.choose(P, batch, context, tokens);
+        assert_eq!(choose(1, 16, 8), Some(2));
+        assert_eq!(choose(2, 16, 8), Some(3));
+        assert_eq!(choose(1, 16, 9), Some(0));
+        assert_eq!(choose(1, 17, 9), Some(1));
+        assert_eq!(choose(1, 40, 4), Some(4));
+        assert_eq!(choose(1, 40, 5), None);
+        assert_eq!((model.max_prefill_batch(16), model.max_prefill_batch(32)), (2, 1));
+        assert_eq!(model.max_prefill_batch(48), 1);
+        assert_eq!(model.max_tokens_per_call(), 32);
+    }
+
+    #[test]
+    fn limits_are_those_of_decode_entries() {
+        let model = geometry(&[(D, 1, 32, 1), (D, 2, 16, 1), (P, 8, 64, 64)]);
+        assert_eq!((model.max_context(), model.max_decode_batch()), (32, 2));
+        let without_prefill = geometry(&[(D, 1, 32, 1)]);
+        assert_eq!(without_prefill.max_tokens_per_call(), usize::MAX);
+    }
+
+    #[test]
+    fn a_model_without_page_size_or_entries_takes_nothing_and_does_not_panic() {
+        let model = Geometry::new(0, 0, 0, vec![], vec![]);
+        assert_eq!((model.max_context(), model.blocks_for(7)), (0, 7));
+        assert!(model.check_tokens(&[0], false, false).is_err());
+    }
+}

@@ -95,3 +95,163 @@ pub(crate) fn pack<'a>(
 fn slot(pages: &[usize], position: usize, block_size: usize) -> i32 {
     (pages[position / block_size] * block_size + position % block_size) as i32
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tlaloc_artifact::EntryKind;
+
+    use super::*;
+
+    /// The five inputs, owned, in the order of [`StepInputs`].
+    type Arrays = [Vec<i32>; 5];
+
+    fn shape(batch: usize, tokens: usize, columns: usize) -> EntryShape {
+        let (id, kind, context) = ("entry".to_owned(), EntryKind::Prefill, 0);
+        EntryShape { id, kind, batch, context, tokens, columns }
+    }
+
+    fn packed(shape: &EntryShape, block_size: usize, rows: &[PackedRow<'_>]) -> Arrays {
+        // What is there before must not matter.
+        let stale = |size| vec![i32::MAX; size];
+        let EntryShape { batch, tokens, columns, .. } = *shape;
+        let sizes = [batch * tokens, batch * tokens, batch * columns, batch, batch * tokens];
+        let mut arrays = sizes.map(stale);
+        let [token_ids, positions, block_tables, seq_lens, slot_mapping] = &mut arrays;
+        let inputs = StepInputs { token_ids, positions, block_tables, seq_lens, slot_mapping };
+        pack(shape, block_size, rows.iter().copied(), inputs);
+        arrays
+    }
+
+    /// Artifact format §7.5 item by item, one element at a time.
+    fn reference(shape: &EntryShape, bs: usize, rows: &[PackedRow<'_>]) -> Arrays {
+        let EntryShape { batch, tokens: t, columns: m, .. } = *shape;
+        let mut token_ids = vec![0; batch * t];
+        let mut positions = vec![0; batch * t];
+        let mut block_tables = vec![0; batch * m];
+        let mut seq_lens = vec![1; batch];
+        let mut slot_mapping = vec![-1; batch * t];
+        for (r, row) in rows.iter().enumerate() {
+            let (n, at) = (row.tokens.len(), row.position);
+            let pad = t - n;
+            for j in 0..n {
+                token_ids[r * t + pad + j] = row.tokens[j];
+                positions[r * t + pad + j] = (at + j) as i32;
+                let slot = row.pages[(at + j) / bs] * bs + (at + j) % bs;
+                slot_mapping[r * t + pad + j] = slot as i32;
+            }
+            for j in 0..m {
+                if j < row.pages.len() {
+                    block_tables[r * m + j] = row.pages[j] as i32;
+                }
+            }
+            seq_lens[r] = (at + n) as i32;
+        }
+        [token_ids, positions, block_tables, seq_lens, slot_mapping]
+    }
+
+    #[test]
+    fn the_worked_example_of_the_format() {
+        // Artifact format §7.6, without its window.
+        let row = PackedRow { position: 13, tokens: &[7], pages: &[1, 2, 3, 4] };
+        assert_eq!(
+            packed(&shape(2, 1, 4), 4, &[row]),
+            [vec![7, 0], vec![13, 0], vec![1, 2, 3, 4, 0, 0, 0, 0], vec![14, 1], vec![17, -1]]
+        );
+        let row = PackedRow { position: 0, tokens: &[31, 32, 33], pages: &[1] };
+        assert_eq!(
+            packed(&shape(1, 6, 4), 4, &[row]),
+            [
+                vec![0, 0, 0, 31, 32, 33],
+                vec![0, 0, 0, 0, 1, 2],
+                vec![1, 0, 0, 0],
+                vec![3],
+                vec![-1, -1, -1, 4, 5, 6]
+            ]
+        );
+    }
+
+    #[test]
+    fn the_recorded_slots_of_the_reference_artifact() {
+        // Artifact format §18: tokens 3, 7, 1, 9 on pages 1, 2 go to slots 2, 3, 4, 5.
+        for (position, (token, slot)) in [(3, 2), (7, 3), (1, 4), (9, 5)].into_iter().enumerate() {
+            let row = PackedRow { position, tokens: &[token], pages: &[1, 2] };
+            let [token_ids, _, _, seq_lens, slots] = packed(&shape(1, 1, 2), 2, &[row]);
+            assert_eq!((token_ids, slots), (vec![token], vec![slot]));
+            assert_eq!(seq_lens, [position as i32 + 1]);
+        }
+        let rows = [(4, [3]), (10, [4])];
+        let rows = rows.each_ref().map(|(token, pages)| PackedRow {
+            position: 0,
+            tokens: std::slice::from_ref(token),
+            pages,
+        });
+        let [.., slots] = packed(&shape(2, 1, 1), 2, &rows);
+        assert_eq!(slots, [6, 8]);
+    }
+
+    #[test]
+    fn pages_beyond_the_tables_columns_are_not_listed() {
+        let row = PackedRow { position: 1, tokens: &[5], pages: &[9, 8, 7] };
+        let [_, _, tables, _, slots] = packed(&shape(2, 1, 2), 2, &[row]);
+        assert_eq!((tables, slots), (vec![9, 8, 0, 0], vec![19, -1]));
+    }
+
+    #[test]
+    #[should_panic(expected = "SEQ_LENS of entry")]
+    fn an_input_of_another_size_is_seen() {
+        let mut arrays = [vec![0], vec![0], vec![0], vec![], vec![0]];
+        let [token_ids, positions, block_tables, seq_lens, slot_mapping] = &mut arrays;
+        let inputs = StepInputs { token_ids, positions, block_tables, seq_lens, slot_mapping };
+        pack(&shape(1, 1, 1), 1, std::iter::empty(), inputs);
+    }
+
+    prop_compose! {
+        /// A block size, an entry, and rows that it can run: `(position, tokens, pages)`.
+        fn calls()(
+            block_size in 1..6_usize,
+            batch in 1..5_usize,
+            columns in 1..7_usize,
+            chunk in 1..20_usize,
+        )(
+            rows in prop::collection::vec(
+                (0..usize::MAX, 0..usize::MAX, 0..3_usize, any::<u64>()),
+                0..=batch,
+            ),
+            block_size in Just(block_size),
+            shape in Just(shape(batch, chunk.min(block_size * columns), columns)),
+        ) -> (usize, EntryShape, Vec<(usize, Vec<i32>, Vec<usize>)>) {
+            let context = block_size * shape.columns;
+            let rows = rows.into_iter().map(|(at, count, extra, seed)| {
+                let count = 1 + count % shape.tokens;
+                let at = at % (context - count + 1);
+                let token = |j: usize| (seed.rotate_left(j as u32) % 1000) as i32;
+                let page = |j: usize| 1 + (seed.rotate_right(j as u32) % 500) as usize;
+                let pages = (at + count).div_ceil(block_size) + extra;
+                (at, (0..count).map(token).collect(), (0..pages).map(page).collect())
+            });
+            (block_size, shape.clone(), rows.collect())
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn packs_as_the_format_says((block_size, shape, rows) in calls()) {
+            let rows: Vec<_> = rows
+                .iter()
+                .map(|(position, tokens, pages)| PackedRow { position: *position, tokens, pages })
+                .collect();
+            let expected = reference(&shape, block_size, &rows);
+            prop_assert_eq!(packed(&shape, block_size, &rows), expected.clone());
+            // Control: with any row moved by one position the arrays differ.
+            for index in 0..rows.len() {
+                let mut moved = rows.clone();
+                moved[index].position += 1;
+                let mut pages = moved[index].pages.to_vec();
+                pages.push(1);
+                moved[index].pages = &pages;
+                prop_assert_ne!(packed(&shape, block_size, &moved), expected.clone());
+            }
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! A decode step in the steady state allocates nothing.
+
+mod support;
+
+use support::{BATCHING, MS, entries, number, settings, text};
+use tlaloc_engine::{
+    Arrival, Batching, Engine, Geometry, Nanos, Outcome, SequenceId, Step, StepInputs, Ticket,
+};
+
+/// Clients that step together, with everything that they hand over made beforehand.
+struct Clients {
+    engine: Engine,
+    arrays: [Vec<i32>; 5],
+    arrivals: Vec<Arrival>,
+    now: Nanos,
+    executions: usize,
+}
+
+impl Clients {
+    fn new(batching: Batching, ids: Vec<SequenceId>, prompt: usize) -> Clients {
+        let (context, rows) = (1024, ids.len());
+        let shapes = entries(16, &[context], &[1, rows], &[1], &[0]);
+        let blocks = 1 + rows * context / 16;
+        let arrivals = ids.into_iter().enumerate().map(|(index, id)| Arrival {
+            ticket: Ticket(index as u64),
+            sequence: Some(id),
+            start: true,
+            end: false,
+            tokens: Ok(vec![1; prompt]),
+            at: 0,
+        });
+        Clients {
+            engine: Engine::new(Geometry::new(100, blocks, 16, vec![], shapes), settings(batching)),
+            arrays: Default::default(),
+            arrivals: arrivals.collect(),
+            now: MS,
+            executions: 0,
+        }
+    }
+
+    fn step(&mut self) {
+        for mut arrival in self.arrivals.drain(..) {
+            arrival.at = self.now;
+            self.engine.push(arrival);
+        }
+        loop {
+            match self.engine.next(self.now) {
+                Step::Run => {
+                    let shape = &self.engine.geometry().entries()[self.engine.call().entry];
+                    let wide = shape.batch * shape.tokens;
+                    let sizes = [wide, wide, shape.batch * shape.columns, shape.batch, wide];
+                    for (array, size) in self.arrays.iter_mut().zip(sizes) {
+                        array.resize(size, 0);
+                    }
+                    let [token_ids, positions, block_tables, seq_lens, slot_mapping] =
+                        &mut self.arrays;
+                    self.engine.pack(StepInputs {
+                        token_ids,
+                        positions,
+                        block_tables,
+                        seq_lens,
+                        slot_mapping,
+                    });
+                    self.executions += 1;
+                    let compute_start = self.now;
+                    self.now += MS;
+                    let compute_end = self.now;
+                    self.engine.complete(Outcome { compute_start, compute_end, result: Ok(()) });
+                }
+                Step::Reply => {
+                    for reply in self.engine.replies() {
+                        assert!(matches!(reply.result, Ok(Some(_))));
+                        let mut tokens = reply.tokens;
+                        tokens.truncate(1);
+                        self.arrivals.push(Arrival {
+                            ticket: reply.ticket,
+                            sequence: reply.sequence,
+                            start: false,
+                            end: false,
+                            tokens: Ok(tokens),
+                            at: 0,
+                        });
+                    }
+                }
+                Step::WaitUntil(time) => self.now = time,
+                Step::Idle => return,
+                step => panic!("{step:?}"),
+            }
+        }
+    }
+
+    fn allocations(&mut self, steps: usize) -> u64 {
+        let counted = allocation_counter::measure(|| {
+            for _ in 0..steps {
+                self.step();
+                assert_eq!(self.engine.events().count(), 0);
+            }
+        });
+        counted.count_total
+    }
+}
+
+fn ids(count: u64) -> Vec<SequenceId> {
+    (0..count).map(|id| if id % 3 == 0 { text(&id.to_string()) } else { number(id) }).collect()
+}
+
+#[test]
+fn decode_steps_allocate_nothing() {
+    for batching in [BATCHING, Batching::Host] {
+        for count in [1, 4, 64] {
+            let mut clients = Clients::new(batching, ids(count), 5);
+            // The prompt and a few steps bring every buffer to its size.
+            let warming = clients.allocations(4);
+            assert!(warming > 0, "control: the counter counts");
+            let before = clients.executions;
+            // 900 steps fill 56 pages a sequence.
+            assert_eq!(clients.allocations(900), 0, "{count} sequences, {batching:?}");
+            assert_eq!(clients.executions - before, 900);
+        }
+    }
+}
+
+#[test]
+#[ignore = "a measurement: run with --release --ignored --nocapture"]
+fn time_of_a_step() {
+    for count in [1, 4, 64, 256] {
+        let mut clients = Clients::new(BATCHING, ids(count), 5);
+        clients.allocations(4);
+        let mut times: Vec<_> = (0..900)
+            .map(|_| {
+                let start = std::time::Instant::now();
+                clients.step();
+                start.elapsed()
+            })
+            .collect();
+        times.sort();
+        println!("{count} rows: median {:?}, p99 {:?}", times[450], times[891]);
+    }
+}
