@@ -1,0 +1,134 @@
+use std::marker::PhantomData;
+use std::ptr;
+
+use triton_backend_sys as sys;
+
+use crate::call::text;
+use crate::data_type::DataType;
+use crate::error::{Error, check};
+use crate::memory::Memory;
+use crate::request::Request;
+
+/// An input tensor of a request.
+#[derive(Debug)]
+pub struct Input<'a> {
+    raw: *mut sys::TRITONBACKEND_Input,
+    name: &'a str,
+    data_type: DataType,
+    shape: &'a [i64],
+    byte_size: u64,
+    buffer_count: u32,
+    request: PhantomData<&'a Request>,
+}
+
+impl<'a> Input<'a> {
+    /// # Safety
+    /// `raw` must be an input of a request that lives for `'a`.
+    pub(crate) unsafe fn new(raw: *mut sys::TRITONBACKEND_Input) -> Result<Self, Error> {
+        let mut name = ptr::null();
+        let mut data_type = sys::TRITONSERVER_TYPE_INVALID;
+        let mut shape = ptr::null();
+        let mut rank = 0;
+        let mut byte_size = 0;
+        let mut buffer_count = 0;
+        // SAFETY: the input lives, all results are writable; name and shape live as long as the
+        // request does.
+        let (name, shape) = unsafe {
+            check(
+                "TRITONBACKEND_InputProperties",
+                sys::TRITONBACKEND_InputProperties(
+                    raw,
+                    &mut name,
+                    &mut data_type,
+                    &mut shape,
+                    &mut rank,
+                    &mut byte_size,
+                    &mut buffer_count,
+                ),
+            )?;
+            (text("the name of an input", name)?, slice(shape, rank as usize))
+        };
+        let data_type = DataType::from_raw(data_type).ok_or_else(|| {
+            Error::invalid_argument(format!("input '{name}' has the unknown data type {data_type}"))
+        })?;
+        Ok(Input { raw, name, data_type, shape, byte_size, buffer_count, request: PhantomData })
+    }
+
+    /// Its name in the model's configuration.
+    pub fn name(&self) -> &'a str {
+        self.name
+    }
+
+    /// Type of its elements.
+    pub fn data_type(&self) -> DataType {
+        self.data_type
+    }
+
+    /// Its shape, the batch dimension included.
+    pub fn shape(&self) -> &'a [i64] {
+        self.shape
+    }
+
+    /// Bytes sent, in all buffers. They need not be what type and shape say.
+    pub fn byte_size(&self) -> u64 {
+        self.byte_size
+    }
+
+    /// In how many pieces the bytes lie; none where the input is empty.
+    pub fn buffer_count(&self) -> u32 {
+        self.buffer_count
+    }
+
+    /// Replaces `bytes` with the input's, little endian and dense. The pieces need not be aligned
+    /// where Triton has them.
+    ///
+    /// # Errors
+    /// [`Error::InputMemory`] where a piece is not in host memory.
+    pub fn read_into(&self, bytes: &mut Vec<u8>) -> Result<(), Error> {
+        bytes.clear();
+        for index in 0..self.buffer_count {
+            bytes.extend_from_slice(self.buffer(index)?);
+        }
+        Ok(())
+    }
+
+    fn buffer(&self, index: u32) -> Result<&'a [u8], Error> {
+        let mut base = ptr::null();
+        let mut byte_size = 0;
+        let mut memory = Memory::Cpu as u32;
+        let mut device = 0;
+        // SAFETY: the input lives as long as `'a`, all results are writable.
+        unsafe {
+            check(
+                "TRITONBACKEND_InputBuffer",
+                sys::TRITONBACKEND_InputBuffer(
+                    self.raw,
+                    index,
+                    &mut base,
+                    &mut byte_size,
+                    &mut memory,
+                    &mut device,
+                ),
+            )?;
+        }
+        let memory = Memory::from_raw(memory);
+        if !memory.is_host() {
+            return Err(Error::InputMemory { name: self.name.to_owned(), memory, device });
+        }
+        // SAFETY: the buffer is host memory of `byte_size` bytes that nothing writes while the
+        // request lives; bytes need no alignment.
+        Ok(unsafe { slice(base.cast(), usize::try_from(byte_size).unwrap_or(0)) })
+    }
+}
+
+/// Null or empty: an empty slice.
+///
+/// # Safety
+/// `base` must be null or aligned, with `count` values that nothing changes during `'a`.
+unsafe fn slice<'a, T>(base: *const T, count: usize) -> &'a [T] {
+    if base.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(base, count) }
+}

@@ -1,0 +1,316 @@
+use std::borrow::Cow;
+use std::ptr::{self, NonNull};
+
+use tracing::error;
+use triton_backend_sys as sys;
+
+use crate::call::{get, lossy, text};
+use crate::error::{Error, check};
+use crate::input::Input;
+use crate::instance::{Instance, Times};
+use crate::parameter::ParameterValue;
+use crate::response::Response;
+
+/// The requests of one execution, handed out one by one. Those that are left when this is dropped
+/// are answered as [`Request`]s that are dropped.
+#[derive(Debug)]
+pub struct Requests<'a> {
+    left: std::slice::Iter<'a, *mut sys::TRITONBACKEND_Request>,
+}
+
+impl<'a> Requests<'a> {
+    /// # Safety
+    /// The caller must own the requests, each listed once, and give them up to this.
+    pub(crate) unsafe fn new(requests: &'a [*mut sys::TRITONBACKEND_Request]) -> Self {
+        Requests { left: requests.iter() }
+    }
+}
+
+impl Iterator for Requests<'_> {
+    type Item = Request;
+
+    fn next(&mut self) -> Option<Request> {
+        self.left.by_ref().find_map(|raw| NonNull::new(*raw)).map(|raw| Request { raw })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.left.size_hint()
+    }
+}
+
+impl Drop for Requests<'_> {
+    fn drop(&mut self) {
+        self.for_each(drop);
+    }
+}
+
+/// One request, owned until it is answered. It may be kept beyond the execution that brought it and
+/// answered on any thread.
+///
+/// Dropped, also by a panic, it is answered with INTERNAL and released.
+#[derive(Debug)]
+pub struct Request {
+    raw: NonNull<sys::TRITONBACKEND_Request>,
+}
+
+// SAFETY: Triton lets any one thread at a time use a request; `&Request` does not leave a thread.
+unsafe impl Send for Request {}
+
+/// The sequence that a request belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CorrelationId {
+    /// To none: the id is 0 or empty.
+    None,
+    /// A numeric id.
+    Number(u64),
+    /// A text id, which is never equal to a number's. Bytes that are not UTF-8 are replaced.
+    Text(String),
+}
+
+/// The place of a request in its sequence.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// It begins the sequence.
+    pub start: bool,
+    /// It ends the sequence.
+    pub end: bool,
+}
+
+impl Request {
+    pub(crate) fn as_ptr(&self) -> *mut sys::TRITONBACKEND_Request {
+        self.raw.as_ptr()
+    }
+
+    /// The id that the client gave it for its own use; empty where it gave none.
+    pub fn id(&self) -> Cow<'_, str> {
+        // SAFETY: the request lives as long as `self`, and its id as long as it.
+        unsafe {
+            get("TRITONBACKEND_RequestId", sys::TRITONBACKEND_RequestId, self.raw.as_ptr())
+                .map_or(Cow::Borrowed(""), |id| lossy(id))
+        }
+    }
+
+    /// The sequence it belongs to, from the request itself: a control tensor does not say whether
+    /// it holds a number or text.
+    pub fn correlation_id(&self) -> CorrelationId {
+        let raw = self.raw.as_ptr();
+        // SAFETY: the request lives as long as `self`, and its id as long as it. Triton refuses to
+        // read text as a number and a number as text.
+        unsafe {
+            let number = get::<_, u64>(
+                "TRITONBACKEND_RequestCorrelationId",
+                sys::TRITONBACKEND_RequestCorrelationId,
+                raw,
+            );
+            match number {
+                Ok(0) => CorrelationId::None,
+                Ok(number) => CorrelationId::Number(number),
+                Err(_) => get(
+                    "TRITONBACKEND_RequestCorrelationIdString",
+                    sys::TRITONBACKEND_RequestCorrelationIdString,
+                    raw,
+                )
+                .map(|id| lossy(id))
+                .ok()
+                .filter(|id| !id.is_empty())
+                .map_or(CorrelationId::None, |id| CorrelationId::Text(id.into_owned())),
+            }
+        }
+    }
+
+    /// Its place in the sequence.
+    pub fn flags(&self) -> Flags {
+        // SAFETY: the request lives as long as `self`.
+        let flags: u32 = unsafe {
+            get("TRITONBACKEND_RequestFlags", sys::TRITONBACKEND_RequestFlags, self.raw.as_ptr())
+                .unwrap_or(0)
+        };
+        Flags {
+            start: flags & sys::TRITONSERVER_REQUEST_FLAG_SEQUENCE_START != 0,
+            end: flags & sys::TRITONSERVER_REQUEST_FLAG_SEQUENCE_END != 0,
+        }
+    }
+
+    /// Whether its client has gone or its deadline has passed, as far as Triton knows.
+    pub fn is_cancelled(&self) -> bool {
+        // SAFETY: the request lives as long as `self`. Triton writes a C++ bool; any byte is a u8.
+        unsafe {
+            let mut cancelled = 0_u8;
+            let call = "TRITONBACKEND_RequestIsCancelled";
+            let flag = ptr::from_mut(&mut cancelled).cast();
+            check(call, sys::TRITONBACKEND_RequestIsCancelled(self.raw.as_ptr(), flag)).is_ok()
+                && cancelled != 0
+        }
+    }
+
+    /// Its inputs, those of the model's sequence controls included, in no particular order.
+    pub fn inputs(&self) -> impl Iterator<Item = Result<Input<'_>, Error>> {
+        // SAFETY: the request lives as long as `self`.
+        let count: u32 = unsafe {
+            let call = "TRITONBACKEND_RequestInputCount";
+            get(call, sys::TRITONBACKEND_RequestInputCount, self.raw.as_ptr()).unwrap_or(0)
+        };
+        (0..count).map(|index| {
+            let mut input = ptr::null_mut();
+            // SAFETY: as above; the input lives as long as the request.
+            unsafe {
+                check(
+                    "TRITONBACKEND_RequestInputByIndex",
+                    sys::TRITONBACKEND_RequestInputByIndex(self.raw.as_ptr(), index, &mut input),
+                )?;
+                Input::new(input)
+            }
+        })
+    }
+
+    /// The input of this name.
+    ///
+    /// # Errors
+    /// [`Error::NoInput`].
+    pub fn input(&self, name: &str) -> Result<Input<'_>, Error> {
+        for input in self.inputs() {
+            let input = input?;
+            if input.name() == name {
+                return Ok(input);
+            }
+        }
+        Err(Error::NoInput { name: name.to_owned() })
+    }
+
+    /// Names of the outputs to answer with: all that the model has where the client named none.
+    pub fn requested_outputs(&self) -> impl Iterator<Item = &str> {
+        // SAFETY: the request lives as long as `self`.
+        let count: u32 = unsafe {
+            let call = "TRITONBACKEND_RequestOutputCount";
+            get(call, sys::TRITONBACKEND_RequestOutputCount, self.raw.as_ptr()).unwrap_or(0)
+        };
+        (0..count).filter_map(|index| {
+            let call = "TRITONBACKEND_RequestOutputName";
+            let mut name = ptr::null();
+            // SAFETY: as above; the name lives as long as the request.
+            unsafe {
+                let result =
+                    sys::TRITONBACKEND_RequestOutputName(self.raw.as_ptr(), index, &mut name);
+                check(call, result).and_then(|()| text(call, name)).ok()
+            }
+        })
+    }
+
+    /// Whether the answer is to have this output.
+    pub fn wants(&self, output: &str) -> bool {
+        self.requested_outputs().any(|name| name == output)
+    }
+
+    /// Its parameters, in no particular order.
+    pub fn parameters(&self) -> impl Iterator<Item = (&str, ParameterValue<'_>)> {
+        // SAFETY: the request lives as long as `self`.
+        let count: u32 = unsafe {
+            let call = "TRITONBACKEND_RequestParameterCount";
+            get(call, sys::TRITONBACKEND_RequestParameterCount, self.raw.as_ptr()).unwrap_or(0)
+        };
+        (0..count).filter_map(|index| {
+            let call = "TRITONBACKEND_RequestParameter";
+            let mut key = ptr::null();
+            let mut kind = sys::TRITONSERVER_PARAMETER_BYTES;
+            let mut value = ptr::null();
+            // SAFETY: as above; key and value live as long as the request, the value is of its type.
+            unsafe {
+                let result = sys::TRITONBACKEND_RequestParameter(
+                    self.raw.as_ptr(),
+                    index,
+                    &mut key,
+                    &mut kind,
+                    &mut value,
+                );
+                let key = check(call, result).and_then(|()| text(call, key)).ok()?;
+                Some((key, ParameterValue::new(kind, value)))
+            }
+        })
+    }
+
+    /// Answers with the outputs that `fill` adds to the response, or with the error it returns.
+    pub fn respond(self, fill: impl FnOnce(&mut Response<'_>) -> Result<(), Error>) -> Answered {
+        let result = self.answer(fill);
+        let raw = self.raw;
+        std::mem::forget(self);
+        Answered { raw, result }
+    }
+
+    /// Answers with an error.
+    pub fn fail(self, error: Error) -> Answered {
+        self.respond(|_| Err(error))
+    }
+
+    /// Sends the one response. Where Triton does not take it there is no second try: it may have
+    /// reached the client nevertheless.
+    fn answer(
+        &self,
+        fill: impl FnOnce(&mut Response<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut filled = Ok(());
+        Response::new(self)
+            .and_then(|mut response| {
+                filled = fill(&mut response);
+                response.send(filled.as_ref().err())
+            })
+            .inspect_err(|error| error!("request '{}' stays without an answer: {error}", self.id()))
+            .and(filled)
+    }
+}
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        let _ = self.answer(|_| Err(Error::Unanswered));
+        // SAFETY: the request was ours until now and is not used after.
+        unsafe { release(self.raw) };
+    }
+}
+
+/// A request that has its answer and waits for its statistics. Dropped, it is released without.
+#[derive(Debug)]
+#[must_use = "a request that was answered is to be reported"]
+pub struct Answered {
+    raw: NonNull<sys::TRITONBACKEND_Request>,
+    result: Result<(), Error>,
+}
+
+// SAFETY: as for Request.
+unsafe impl Send for Answered {}
+
+impl Answered {
+    /// Whether the client got outputs; if not, the error that it got, or for which it got nothing.
+    pub fn result(&self) -> Result<(), &Error> {
+        self.result.as_ref().map(|()| ())
+    }
+
+    /// Counts the request in its instance's statistics and releases it.
+    pub fn report(self, instance: &Instance, times: Times) {
+        // SAFETY: the request is not released before `self` is dropped.
+        unsafe { instance.report_request(self.raw, self.result.is_ok(), times) };
+    }
+}
+
+impl Drop for Answered {
+    fn drop(&mut self) {
+        // SAFETY: the request was ours until now and is not used after.
+        unsafe { release(self.raw) };
+    }
+}
+
+/// # Safety
+/// The caller must own the request, and gives it up.
+unsafe fn release(request: NonNull<sys::TRITONBACKEND_Request>) {
+    // SAFETY: the caller's promise.
+    let released = unsafe {
+        check(
+            "TRITONBACKEND_RequestRelease",
+            sys::TRITONBACKEND_RequestRelease(
+                request.as_ptr(),
+                sys::TRITONSERVER_REQUEST_RELEASE_ALL,
+            ),
+        )
+    };
+    if let Err(error) = released {
+        error!("a request could not be released, its model cannot be unloaded: {error}");
+    }
+}

@@ -1,0 +1,124 @@
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+use tracing::warn;
+use triton_backend_sys as sys;
+
+use crate::call::name;
+use crate::data_type::DataType;
+use crate::error::{Error, RawError, check};
+use crate::memory::Memory;
+use crate::request::Request;
+
+/// A response to which outputs are added; see [`Request::respond`].
+#[derive(Debug)]
+pub struct Response<'a> {
+    raw: NonNull<sys::TRITONBACKEND_Response>,
+    request: PhantomData<&'a Request>,
+}
+
+impl<'a> Response<'a> {
+    pub(crate) fn new(request: &'a Request) -> Result<Self, Error> {
+        let call = "TRITONBACKEND_ResponseNew";
+        let mut raw = ptr::null_mut();
+        // SAFETY: the request lives, `raw` is writable.
+        unsafe { check(call, sys::TRITONBACKEND_ResponseNew(&mut raw, request.as_ptr()))? };
+        let raw = NonNull::new(raw).ok_or(Error::NoObject { call })?;
+        Ok(Response { raw, request: PhantomData })
+    }
+
+    /// Adds an output of this type and shape (the batch dimension included) with a copy of `bytes`,
+    /// which are little endian and dense.
+    ///
+    /// # Errors
+    /// [`Error::OutputMemory`] where the client wants it elsewhere than in host memory;
+    /// [`Error::Call`] where Triton has no memory for it, as with a shared memory region that is too
+    /// small.
+    pub fn output(
+        &mut self,
+        output: &str,
+        data_type: DataType,
+        shape: &[i64],
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let c_name = name("the output name", output)?;
+        let rank = u32::try_from(shape.len()).unwrap_or(u32::MAX);
+        let mut raw = ptr::null_mut();
+        let mut base = ptr::null_mut();
+        let mut memory = Memory::Cpu as u32;
+        let mut device = 0;
+        // SAFETY: the response lives, the name is a C string, the shape has `rank` values, all
+        // results are writable; the output lives as long as the response.
+        unsafe {
+            check(
+                "TRITONBACKEND_ResponseOutput",
+                sys::TRITONBACKEND_ResponseOutput(
+                    self.raw.as_ptr(),
+                    &mut raw,
+                    c_name.as_ptr(),
+                    data_type as u32,
+                    shape.as_ptr(),
+                    rank,
+                ),
+            )?;
+            check(
+                "TRITONBACKEND_OutputBuffer",
+                sys::TRITONBACKEND_OutputBuffer(
+                    raw,
+                    &mut base,
+                    bytes.len() as u64,
+                    &mut memory,
+                    &mut device,
+                ),
+            )?;
+        }
+        let memory = Memory::from_raw(memory);
+        if !memory.is_host() {
+            return Err(Error::OutputMemory { name: output.to_owned(), memory, device });
+        }
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        if base.is_null() {
+            return Err(Error::NoObject { call: "TRITONBACKEND_OutputBuffer" });
+        }
+        // SAFETY: the buffer is host memory of the length asked for, newly given and not ours.
+        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), base.cast::<u8>(), bytes.len()) };
+        Ok(())
+    }
+
+    /// Sends the one and final response to the request.
+    pub(crate) fn send(self, error: Option<&Error>) -> Result<(), Error> {
+        let raw = self.raw.as_ptr();
+        // Triton takes the response even where sending it fails.
+        std::mem::forget(self);
+        let error = error.map(Error::to_raw);
+        let error_ptr = error.as_ref().map_or(ptr::null_mut(), RawError::as_ptr);
+        // SAFETY: the response was ours and is given up; the error stays ours and lives.
+        unsafe {
+            check(
+                "TRITONBACKEND_ResponseSend",
+                sys::TRITONBACKEND_ResponseSend(
+                    raw,
+                    sys::TRITONSERVER_RESPONSE_COMPLETE_FINAL,
+                    error_ptr,
+                ),
+            )
+        }
+    }
+}
+
+impl Drop for Response<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the response is ours and is given up.
+        let deleted = unsafe {
+            check(
+                "TRITONBACKEND_ResponseDelete",
+                sys::TRITONBACKEND_ResponseDelete(self.raw.as_ptr()),
+            )
+        };
+        if let Err(error) = deleted {
+            warn!("{error}");
+        }
+    }
+}
