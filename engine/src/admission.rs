@@ -112,18 +112,18 @@ impl Admission<'_> {
         }
         let needs = Needs::to_reach(target, &sequence.held, self.geometry);
         if state.resources.short_of(needs).is_some() {
-            self.reclaim(needs, key, state);
-        }
-        match state.resources.short_of(needs) {
-            Some(Shortage::Pages) => {
-                let exhausted = self.pages_exhausted(needs, target, work, key, state);
-                Err(Refusal::PagesExhausted(Box::new(exhausted)))
-            }
-            None => {
-                state.resources.take(needs, &mut state.sequences[key].held);
-                Ok(())
+            let limit = self.reclaim_limit(state);
+            self.reclaim(needs, limit, key, state);
+            if let Some(shortage) = state.resources.short_of(needs) {
+                return Err(match shortage {
+                    Shortage::Pages => Refusal::PagesExhausted(Box::new(
+                        self.pages_exhausted(needs, target, limit, work, key, state),
+                    )),
+                });
             }
         }
+        state.resources.take(needs, &mut state.sequences[key].held);
+        Ok(())
     }
 
     fn reclaim_limit(self, state: &State) -> Nanos {
@@ -132,9 +132,8 @@ impl Admission<'_> {
         reclaim::limit(max_sequence_idle, live, max_batch_size, self.longest_batch)
     }
 
-    /// Frees idle sequences, one at a time, until `needs` can be met.
-    fn reclaim(self, needs: Needs, beneficiary: SequenceKey, state: &mut State) {
-        let limit = self.reclaim_limit(state);
+    /// Frees sequences idle for longer than `limit`, one at a time, until `needs` can be met.
+    fn reclaim(self, needs: Needs, limit: Nanos, beneficiary: SequenceKey, state: &mut State) {
         let busy = |id: &SequenceId| self.in_batch.contains(id) || self.queue.has(id);
         for (id, idle) in reclaim::candidates(&state.sequences, self.now, limit, busy) {
             if state.resources.short_of(needs).is_none() {
@@ -157,6 +156,7 @@ impl Admission<'_> {
         self,
         needs: Needs,
         target: usize,
+        limit: Nanos,
         work: &Work,
         key: SequenceKey,
         state: &State,
@@ -189,7 +189,7 @@ impl Admission<'_> {
             target,
             holders,
             holder_count,
-            reclaim_limit: self.reclaim_limit(state),
+            reclaim_limit: limit,
         }
     }
 }

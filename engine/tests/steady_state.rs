@@ -1,5 +1,7 @@
 //! A decode step in the steady state allocates nothing.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 mod support;
 
 use support::{BATCHING, MS, entries, number, settings, text};

@@ -1,5 +1,7 @@
 //! The rules of sequence mode, one by one.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 #[path = "../support/mod.rs"]
 mod support;
 
