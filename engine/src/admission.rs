@@ -6,54 +6,11 @@ use crate::engine::Settings;
 use crate::event::{Event, FreeCause};
 use crate::queue::Queue;
 use crate::refusal::HOLDERS_LISTED;
-use crate::resources::{Needs, Resources, Shortage};
-use crate::sequence::{SequenceKey, Sequences};
+use crate::resources::{Needs, Shortage};
+use crate::sequence::SequenceKey;
+use crate::state::State;
 use crate::work::Work;
 use crate::{Aftermath, Exhausted, Geometry, Holder, Nanos, Refusal, SequenceId, reclaim};
-
-/// The live sequences with what they hold: what admission changes.
-#[derive(Debug)]
-pub(crate) struct State {
-    pub sequences: Sequences,
-    pub resources: Resources,
-    pub events: Vec<Event>,
-}
-
-impl State {
-    pub fn new(geometry: &Geometry) -> State {
-        State {
-            sequences: Sequences::default(),
-            resources: Resources::new(geometry),
-            events: Vec::new(),
-        }
-    }
-
-    fn create(&mut self, id: &SequenceId) -> SequenceKey {
-        self.sequences.create(id.clone(), self.resources.none_held())
-    }
-
-    /// Frees a sequence if it is held.
-    pub fn free(&mut self, id: &SequenceId, cause: FreeCause) {
-        if let Some(sequence) = self.sequences.remove(id) {
-            self.events.push(Event::Freed {
-                sequence: sequence.id,
-                pages: sequence.held.pages.len(),
-                tokens: sequence.length,
-                cause,
-            });
-            self.resources.give_back(sequence.held);
-        }
-    }
-
-    /// Frees every sequence; returns how many.
-    pub fn free_all(&mut self) -> usize {
-        let sequences = self.sequences.len();
-        for sequence in self.sequences.drain() {
-            self.resources.give_back(sequence.held);
-        }
-        sequences
-    }
-}
 
 /// What admission of a batch reads.
 #[derive(Clone, Copy)]
@@ -139,16 +96,14 @@ impl Admission<'_> {
             if state.resources.short_of(needs).is_none() {
                 break;
             }
-            if let Some(sequence) = state.sequences.remove(&id) {
-                state.events.push(Event::Reclaimed {
-                    sequence: id,
-                    idle,
-                    limit,
-                    beneficiary: state.sequences[beneficiary].id.clone(),
-                    pages: sequence.held.pages.len(),
-                });
-                state.resources.give_back(sequence.held);
-            }
+            let beneficiary = state.sequences[beneficiary].id.clone();
+            state.remove(&id, |sequence| Event::Reclaimed {
+                sequence: id.clone(),
+                idle,
+                limit,
+                beneficiary,
+                pages: sequence.held.pages.len(),
+            });
         }
     }
 

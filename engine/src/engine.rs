@@ -3,12 +3,13 @@
 use std::collections::HashSet;
 use std::vec;
 
-use crate::admission::{Admission, State};
+use crate::admission::Admission;
 use crate::event::{Event, FreeCause};
 use crate::packing::{self, PackedRow, StepInputs};
 use crate::queue::{Queue, Ready, Waits};
 use crate::schedule::{Admitted, Demand, Schedule, View};
 use crate::sequence::Activity;
+use crate::state::State;
 use crate::work::{CallRow, Work};
 use crate::{
     Arrival, BatchReport, Call, CallFailure, Geometry, LiveSequence, Nanos, Outcome, Refusal,

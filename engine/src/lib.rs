@@ -20,7 +20,7 @@
 //! |---|---|
 //! | `geometry` | sizes of the model; which entry runs a call (§11.1) |
 //! | `sequence` | what is known of a live sequence |
-//! | `pages`, `resources` | what sequences hold, and how it is handed out |
+//! | `pages`, `resources`, `state` | what sequences hold, and how it is handed out and freed |
 //! | `queue` | when a batch starts and what is in it (§8) |
 //! | `admission`, `reclaim` | whether a request may run (§10) |
 //! | `schedule` | in which calls the requests of a batch run (§11) |
@@ -40,6 +40,7 @@ mod refusal;
 mod resources;
 mod schedule;
 mod sequence;
+mod state;
 mod work;
 
 pub use engine::{Batching, Engine, Replies, Settings, Step};
