@@ -78,24 +78,16 @@ impl ModelContext {
             )?;
             let parsed = json("the model configuration", config);
             check("TRITONSERVER_MessageDelete", sys::TRITONSERVER_MessageDelete(config))?;
-            let auto_complete: u8 = {
-                let mut flag = 0_u8;
-                // A C++ bool is written; any byte is a u8.
-                check(
-                    "TRITONBACKEND_ModelAutoCompleteConfig",
-                    sys::TRITONBACKEND_ModelAutoCompleteConfig(
-                        raw,
-                        ptr::from_mut(&mut flag).cast(),
-                    ),
-                )?;
-                flag
-            };
             Ok(ModelContext {
                 name: name.to_owned(),
                 version: get("TRITONBACKEND_ModelVersion", sys::TRITONBACKEND_ModelVersion, raw)?,
                 repository,
                 config: parsed?,
-                auto_complete: auto_complete != 0,
+                auto_complete: get(
+                    "TRITONBACKEND_ModelAutoCompleteConfig",
+                    sys::TRITONBACKEND_ModelAutoCompleteConfig,
+                    raw,
+                )?,
             })
         }
     }

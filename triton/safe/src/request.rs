@@ -133,13 +133,10 @@ impl Request {
 
     /// Whether its client has gone or its deadline has passed, as far as Triton knows.
     pub fn is_cancelled(&self) -> bool {
-        // SAFETY: the request lives as long as `self`. Triton writes a C++ bool; any byte is a u8.
+        // SAFETY: the request lives as long as `self`.
         unsafe {
-            let mut cancelled = 0_u8;
             let call = "TRITONBACKEND_RequestIsCancelled";
-            let flag = ptr::from_mut(&mut cancelled).cast();
-            check(call, sys::TRITONBACKEND_RequestIsCancelled(self.raw.as_ptr(), flag)).is_ok()
-                && cancelled != 0
+            get(call, sys::TRITONBACKEND_RequestIsCancelled, self.raw.as_ptr()).unwrap_or(false)
         }
     }
 
