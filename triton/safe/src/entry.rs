@@ -29,8 +29,8 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// ended then. Triton waits until every request of the instance is released, so none is left.
     type Instance: Send + Sync + 'static;
 
-    /// Instances that a model gets whose configuration has no `instance_group`: one of each kind,
-    /// by preference. Triton chooses where there is none.
+    /// What a model without `instance_group` in its configuration gets: one instance of the first of
+    /// these kinds that the machine has. Triton chooses where there are none.
     const PREFERRED_KINDS: &'static [InstanceKind] = &[];
 
     /// Starts the backend.

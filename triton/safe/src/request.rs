@@ -277,7 +277,7 @@ unsafe impl Send for Answered {}
 impl Answered {
     /// Whether the client got outputs; if not, the error that it got, or for which it got nothing.
     pub fn result(&self) -> Result<(), &Error> {
-        self.result.as_ref().map(|()| ())
+        self.result.as_ref().copied()
     }
 
     /// Counts the request in its instance's statistics and releases it.

@@ -1,6 +1,8 @@
 //! Whatever a backend does with its requests and whatever the server refuses, each request is
 //! answered once, reported at most once and released once, in this order.
 
+#![allow(clippy::panic, clippy::unwrap_used)] // helpers of tests
+
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
