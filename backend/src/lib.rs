@@ -11,7 +11,7 @@ pub mod settings;
 use std::sync::Arc;
 
 use tracing::{info, warn};
-use triton_backend::{Backend, BackendContext, Error, InstanceContext, ModelContext, Request};
+use triton_backend::{Backend, BackendContext, Error, InstanceContext, InstanceKind, ModelContext, Requests};
 
 use sequence_mode::{SequenceInstance, SequenceModel};
 use settings::ServerSettings;
@@ -24,6 +24,9 @@ pub struct Tlaloc {
 impl Backend for Tlaloc {
     type Model = SequenceModel;
     type Instance = SequenceInstance;
+
+    /// Works on machines with and without GPUs.
+    const PREFERRED_KINDS: &'static [InstanceKind] = &[InstanceKind::Model, InstanceKind::Cpu];
 
     fn initialize(context: &BackendContext) -> Result<Self, Error> {
         let environment = |name: &str| std::env::var(name).ok();
@@ -50,7 +53,7 @@ impl Backend for Tlaloc {
         SequenceInstance::create(model, context).map_err(|error| named(&model.name, &error))
     }
 
-    fn execute(instance: &SequenceInstance, requests: Vec<Request>) {
+    fn execute(instance: &SequenceInstance, requests: Requests<'_>) {
         instance.execute(requests);
     }
 }

@@ -21,25 +21,24 @@ pub struct Answer<'a> {
 
 /// Writes the outputs that were asked for.
 pub fn fill(
-    response: &mut Response,
+    response: &mut Response<'_>,
     wants: Wants,
     outputs: &Outputs,
     answer: &Answer<'_>,
 ) -> Result<(), Error> {
-    let lost = |reason: String| Error::internal(reason);
+    let Answer { logits, row, vocab, pages } = *answer;
     if let Some(name) = outputs.logits.as_deref().filter(|_| wants.logits) {
-        let vocab = i64::try_from(answer.vocab).unwrap_or(i64::MAX);
-        let mut output = response.output(name, DataType::Fp32, &[1, vocab], answer.vocab * 4)?;
-        answer
-            .logits
-            .with_row(answer.row, answer.vocab, |row| output.copy_from_slice(row))
-            .map_err(lost)?;
+        let shape = [1, i64::try_from(vocab).unwrap_or(i64::MAX)];
+        logits
+            .with_row(row, vocab, |row| response.output(name, DataType::Fp32, &shape, row))
+            .map_err(Error::internal)
+            .flatten()?;
     }
     if let Some(name) = outputs.pages.as_deref().filter(|_| wants.pages) {
-        integers(response, name, &answer.pages)?;
+        integers(response, name, &pages)?;
     }
     if let Some(name) = outputs.next_token.as_deref().filter(|_| wants.next_token) {
-        let next = answer.logits.with_row(answer.row, answer.vocab, greedy).map_err(lost)?;
+        let next = logits.with_row(row, vocab, greedy).map_err(Error::internal)?;
         integers(response, name, &[next])?;
     }
     Ok(())
@@ -57,11 +56,9 @@ pub fn refusal(model: &str, refusal: &Refusal) -> Error {
 }
 
 /// INT32 `[1, n]`.
-fn integers(response: &mut Response, name: &str, values: &[i32]) -> Result<(), Error> {
-    let count = i64::try_from(values.len()).unwrap_or(i64::MAX);
-    let mut output = response.output(name, DataType::Int32, &[1, count], values.len() * 4)?;
-    output.copy_from_slice(bytemuck::cast_slice(values));
-    Ok(())
+fn integers(response: &mut Response<'_>, name: &str, values: &[i32]) -> Result<(), Error> {
+    let shape = [1, i64::try_from(values.len()).unwrap_or(i64::MAX)];
+    response.output(name, DataType::Int32, &shape, bytemuck::cast_slice(values))
 }
 
 /// Index of the largest of f32 little-endian values; the first where several are.

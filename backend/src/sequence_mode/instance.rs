@@ -10,8 +10,8 @@ use slab::Slab;
 use tlaloc_engine::{
     Arrival, Batching, Engine, Geometry, Level, Nanos, Reply, Settings, Step, Ticket,
 };
-use tracing::{debug, error, info, info_span, warn};
-use triton_backend::{Instance, InstanceContext, Request, Times, now_ns};
+use tracing::{Span, debug, error, info, warn};
+use triton_backend::{Instance, InstanceContext, Request, Requests, Times, now_ns};
 
 use super::SequenceModel;
 use super::answer::{self, Answer};
@@ -41,7 +41,7 @@ struct Shared {
 #[derive(Default)]
 struct Inbox {
     requests: Vec<Incoming>,
-    /// Token vectors for reuse.
+    /// Empty token vectors for reuse.
     spare: Vec<Vec<i32>>,
     /// Requests handed over and not yet answered.
     outstanding: usize,
@@ -60,7 +60,6 @@ struct Incoming {
 impl SequenceInstance {
     /// Zeroes the pools, prepares the step inputs and starts the thread.
     pub fn create(model: &Arc<SequenceModel>, context: &InstanceContext) -> Result<Self, Error> {
-        let name = context.name().to_owned();
         let Some(device) = model.on_device(context.device_id()) else {
             return Err(Error::NoDevice(context.device_id()));
         };
@@ -86,34 +85,36 @@ impl SequenceInstance {
             shared: shared.clone(),
             model: model.clone(),
             reports: context.instance(),
-            engine: Engine::new(geometry.clone(), engine_settings(model, &name)),
+            engine: Engine::new(geometry.clone(), engine_settings(model, context.name())),
             executor,
             held: Slab::new(),
             received: Vec::new(),
             spare: Vec::new(),
             logits: Vec::new(),
         };
+        let span = Span::current();
         let thread = std::thread::Builder::new()
             .name("tlaloc-sequence".to_owned())
-            .spawn(move || worker.run(&name))
+            .spawn(move || span.in_scope(|| worker.run()))
             .map_err(Error::Thread)?;
         Ok(SequenceInstance { shared, model: model.clone(), geometry, thread: Some(thread) })
     }
 
     /// Takes requests over. They are answered by the instance thread; only without backend batching
     /// does this wait for it.
-    pub fn execute(&self, requests: impl IntoIterator<Item = Request>) {
+    pub fn execute(&self, requests: Requests<'_>) {
         let at = now_ns();
         for request in requests {
             let spare = self.shared.inbox.lock().spare.pop().unwrap_or_default();
-            let parsed = intake::parse(&request, &self.model.config.outputs, &self.geometry, spare);
+            let parsed = intake::parse(&request, &self.model.config, &self.geometry, spare);
             let mut inbox = self.shared.inbox.lock();
             if inbox.dead {
                 drop(inbox);
-                request.refuse(triton_backend::Error::internal(format!(
+                // Not in the statistics: the instance is not at work any more.
+                drop(request.fail(triton_backend::Error::internal(format!(
                     "model '{}': the instance thread has ended; load the model again",
                     self.model.name
-                )));
+                ))));
                 continue;
             }
             inbox.outstanding += 1;
@@ -203,9 +204,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(mut self, instance: &str) {
-        let span = info_span!("instance", instance);
-        let _entered = span.enter();
+    fn run(mut self) {
         let ended = catch_unwind(AssertUnwindSafe(|| while self.step() {}));
         if ended.is_err() {
             error!(
@@ -284,19 +283,25 @@ impl Worker {
     /// Answers the batch in its order, then reports it.
     fn reply(&mut self) {
         let vocab = self.engine.geometry().vocab_size();
+        let most_tokens = 2 * self.engine.geometry().max_context();
         let replies = self.engine.replies();
         let report = replies.report;
         let mut answered = 0;
         for mut reply in replies {
             answered += 1;
-            self.spare.push(std::mem::take(&mut reply.tokens));
+            let mut tokens = std::mem::take(&mut reply.tokens);
+            // One oversized request must not keep its memory for ever.
+            if tokens.capacity() <= most_tokens {
+                tokens.clear();
+                self.spare.push(tokens);
+            }
             let key = usize::try_from(reply.ticket.0).unwrap_or(usize::MAX);
             let Some((request, wants)) = self.held.try_remove(key) else { continue };
             answer(&self.model, &self.reports, request, wants, &reply, &self.logits, vocab);
         }
         self.logits.clear();
         self.reports.report_batch(
-            report.requests,
+            report.requests as u64,
             Times {
                 start: report.start,
                 compute_start: report.compute_start,
@@ -329,11 +334,11 @@ fn answer(
     logits: &[Option<Logits>],
     vocab: usize,
 ) {
-    let filled = match &reply.result {
-        Err(refusal) => Err(answer::refusal(&model.name, refusal)),
+    let answered = match &reply.result {
+        Err(refusal) => request.fail(answer::refusal(&model.name, refusal)),
         // Only ended its sequence: an answer without outputs.
-        Ok(None) => request.response(),
-        Ok(Some(row)) => request.response().and_then(|mut response| {
+        Ok(None) => request.respond(|_| Ok(())),
+        Ok(Some(row)) => request.respond(|response| {
             let logits = logits.get(row.call).and_then(Option::as_ref).ok_or_else(|| {
                 triton_backend::Error::internal(format!(
                     "model '{}': the logits of call {} are gone",
@@ -342,22 +347,14 @@ fn answer(
             })?;
             let held = i32::try_from(reply.pages_held).unwrap_or(i32::MAX);
             let answer = Answer { logits, row: row.row, vocab, pages: [held, 0] };
-            answer::fill(&mut response, wants, &model.config.outputs, &answer)?;
-            Ok(response)
+            answer::fill(response, wants, &model.config.outputs, &answer)
         }),
     };
-    let sent = match filled {
-        Ok(response) => response.send(),
-        Err(error) => request.send_error(error),
-    };
-    if let Err(error) = &sent {
-        warn!("a response could not be sent: {error}");
-    }
     let times = Times {
         start: reply.times.start,
         compute_start: reply.times.compute_start,
         compute_end: reply.times.compute_end,
         end: now_ns(),
     };
-    reports.report_request(&request, sent.is_ok() && reply.result.is_ok(), times);
+    answered.report(reports, times);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tlaloc_engine::{Geometry, Refusal, SequenceId};
 use triton_backend::{CorrelationId, DataType, ParameterValue, Request};
 
-use crate::config::Outputs;
+use crate::config::{Outputs, SequenceConfig};
 
 /// The outputs that a request is answered with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,12 +35,12 @@ pub struct Parsed {
 /// Reads a request. `tokens` is an empty vector to fill.
 pub fn parse(
     request: &Request,
-    outputs: &Outputs,
+    config: &SequenceConfig,
     geometry: &Geometry,
     tokens: Vec<i32>,
 ) -> Parsed {
     let flags = request.flags();
-    let tokens = read_tokens(request, tokens).and_then(|tokens| {
+    let tokens = read_tokens(request, &config.tokens, tokens).and_then(|tokens| {
         check_parameters(request)?;
         geometry.check_tokens(&tokens, flags.start, flags.end)?;
         Ok(tokens)
@@ -54,17 +54,18 @@ pub fn parse(
         start: flags.start,
         end: flags.end,
         tokens,
-        wants: wants(request, outputs),
+        wants: wants(request, &config.outputs),
     }
 }
 
 fn wants(request: &Request, outputs: &Outputs) -> Wants {
-    let wanted = |name: &Option<String>| name.as_deref().is_some_and(|name| request.wants(name));
-    Wants {
-        logits: wanted(&outputs.logits),
-        pages: wanted(&outputs.pages),
-        next_token: wanted(&outputs.next_token),
+    let mut wants = Wants::default();
+    for name in request.requested_outputs().map(Some) {
+        wants.logits |= name == outputs.logits.as_deref();
+        wants.pages |= name == outputs.pages.as_deref();
+        wants.next_token |= name == outputs.next_token.as_deref();
     }
+    wants
 }
 
 /// Generations (`max_tokens`) are for models with a tokens output, which this version does not serve;
@@ -103,7 +104,7 @@ fn check_parameters(request: &Request) -> Result<(), Refusal> {
 }
 
 /// A whole number, or text with comma-separated ones.
-fn numbers(value: &ParameterValue) -> Option<Vec<i64>> {
+fn numbers(value: &ParameterValue<'_>) -> Option<Vec<i64>> {
     match value {
         ParameterValue::Int(number) => Some(vec![*number]),
         ParameterValue::String(text) => text
@@ -116,16 +117,19 @@ fn numbers(value: &ParameterValue) -> Option<Vec<i64>> {
     }
 }
 
-fn read_tokens(request: &Request, mut tokens: Vec<i32>) -> Result<Vec<i32>, Refusal> {
-    let input = request.input(0).map_err(|error| Refusal::Malformed(error.to_string()))?;
+fn read_tokens(
+    request: &Request,
+    name: &str,
+    mut tokens: Vec<i32>,
+) -> Result<Vec<i32>, Refusal> {
+    let input = request.input(name).map_err(|error| Refusal::Malformed(error.to_string()))?;
     let wrong = |what: String| {
         Refusal::Malformed(format!(
-            "input '{}' must be INT32 [1, n] with one sequence's tokens, got {what}",
-            input.name()
+            "input '{name}' must be INT32 [1, n] with one sequence's tokens, got {what}"
         ))
     };
     if input.data_type() != DataType::Int32 {
-        return Err(wrong(format!("{:?}", input.data_type())));
+        return Err(wrong(input.data_type().to_string()));
     }
     let [1, count] = input.shape() else {
         return Err(wrong(format!("shape {:?}", input.shape())));
