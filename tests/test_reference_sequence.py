@@ -49,8 +49,10 @@ def check(row, expected):
 
 
 def test_q1_one_token_per_request(client, steps):
-    sequence = client.sequence(MODEL)
-    rows = [logits(sequence.send([token], LOGITS, end=token == TOKENS[-1])) for token in TOKENS]
+    with client.sequence(MODEL) as sequence:
+        rows = [
+            logits(sequence.send([token], LOGITS, end=token == TOKENS[-1])) for token in TOKENS
+        ]
     for row, expected in zip(rows, steps):
         check(row, expected[0])
     # Control: one changed number is seen.
@@ -95,9 +97,9 @@ def test_q6_steps_outside_a_sequence(client):
 
 
 def test_q7_an_empty_end_has_no_outputs(client):
-    sequence = client.sequence(MODEL)
-    assert set(sequence.send([1], outputs=None)) == {"LOGITS", "KV_PAGES", "NEXT_TOKEN"}
-    assert sequence.end() == {}
+    with client.sequence(MODEL) as sequence:
+        assert set(sequence.send([1], outputs=None)) == {"LOGITS", "KV_PAGES", "NEXT_TOKEN"}
+        assert sequence.end() == {}
 
 
 def test_q8_q9_an_empty_start(client):

@@ -159,6 +159,8 @@ def running(repository, *arguments):
     server = Server(repository, *arguments)
     try:
         yield server
+        status = server.process.poll()
+        assert status is None, f"the server exited with {status} during the tests"
         assert server.live(), "the server is not live after the tests"
     finally:
         status = server.stop()
