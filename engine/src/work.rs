@@ -225,7 +225,6 @@ impl Work {
         } else {
             refusal
         });
-        self.row = None;
     }
 
     pub fn into_reply(self, batch_start: Nanos) -> Reply {

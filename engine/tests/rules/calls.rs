@@ -245,3 +245,15 @@ fn times_are_those_of_the_last_execution_and_of_the_batch() {
         (report.requests, [report.start, report.compute_start, report.compute_end]);
     assert_eq!(seen, (3, [start, start, start + 3 * MS]));
 }
+
+#[test]
+fn a_request_does_not_start_after_its_batch() {
+    // Arrivals are stamped by another thread: a stamp may be later than the batch's time.
+    let mut owner = owner(chat());
+    owner.now += MS;
+    let ticket = owner.push(Some(number(1)), "S", &[1]);
+    owner.now -= MS;
+    let start = owner.now;
+    owner.settle();
+    assert_eq!(owner.replies[&ticket].times.start, start);
+}
