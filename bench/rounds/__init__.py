@@ -1,0 +1,1 @@
+"""Measures several contestants in alternating rounds."""

@@ -1,0 +1,176 @@
+"""The contestant that is a real server, seen from a client over gRPC."""
+
+import signal
+import socket
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from statistics import median
+
+from tlaloc_client.sequence import Client
+from tritonclient.grpc import InferenceServerClient
+from tritonclient.utils import InferenceServerException
+
+from .contestants import POSITION
+
+MODEL = "bench"
+
+
+class Served:
+    """A server of one model. Clients ask for NEXT_TOKEN only."""
+
+    def __init__(self, serve, repository, log, effort):
+        self._steps = effort.steps
+        # Sent so far.
+        self._requests = 0
+        http, grpc, metrics = free_ports(3)
+        ports = ["--http-port", http, "--grpc-port", grpc, "--metrics-port", metrics]
+        with open(log, "wb") as file:
+            self._process = subprocess.Popen(
+                [str(word) for word in (serve, "--repository", repository, *ports)],
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                # A Ctrl-C must not end it before its sequences end.
+                start_new_session=True,
+            )
+        self._url = f"127.0.0.1:{grpc}"
+        self._control = InferenceServerClient(self._url)
+        self._log = log
+
+    def __enter__(self):
+        try:
+            self._wait_until_ready()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        self._control.close()
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        self._process.wait()
+
+    def _wait_until_ready(self):
+        deadline = time.monotonic() + 600
+        while not self._is_ready():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"the server did not become ready; see {self._log}")
+            time.sleep(0.1)
+
+    def _is_ready(self):
+        try:
+            return self._control.is_model_ready(MODEL)
+        except InferenceServerException:
+            return False
+
+    def measure(self):
+        times, statistics = self._decode(1)
+        yield "client decode b1", median(times)
+        yield "server compute decode b1", median(step.compute for step in statistics)
+        yield "server queue and input decode b1", median(step.before for step in statistics)
+        times, statistics = self._decode(4)
+        yield "client decode b4", median(times)
+        full = [step.compute for step in statistics if step.executions == 1]
+        yield "decode b4 steps that ran as one batch (%)", 100 * len(full) / len(statistics)
+        yield "server compute decode b4", median(full)
+
+    def _decode(self, count):
+        """Steps of `count` sequences side by side.
+
+        Returns every request's time as its client saw it, and what the server
+        says of every step. The sequences begin each step together, after the
+        statistics of the last one were read.
+        """
+        readings = []
+        together = threading.Barrier(count, lambda: readings.append(self._statistics(count)))
+
+        def work(number):
+            times = []
+            prompt = [(7 * number + token) % 97 for token in range(POSITION)]
+            with Client(self._url) as client, client.sequence(MODEL) as sequence:
+                try:
+                    token = sequence.next_token(prompt)
+                    together.wait()
+                    for _ in range(self._steps):
+                        started = time.perf_counter()
+                        token = sequence.next_token([token])
+                        times.append(1e3 * (time.perf_counter() - started))
+                        together.wait()
+                except BaseException:
+                    together.abort()
+                    raise
+            return times
+
+        with ThreadPoolExecutor(count) as pool:
+            times = [time for times in pool.map(work, range(count)) for time in times]
+        self._statistics(count)  # the requests that ended the sequences
+        return times, [after - before for before, after in pairwise(readings)]
+
+    def _statistics(self, requests):
+        """The model's counters after `requests` more requests.
+
+        The server counts a request after it has answered it.
+        """
+        self._requests += requests
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            model = self._control.get_inference_statistics(MODEL).model_stats[0]
+            statistics = Counters.of(model)
+            if statistics.requests >= self._requests:
+                return statistics
+            time.sleep(0.001)
+        raise RuntimeError(f"the server counts {statistics.requests} of {self._requests} requests")
+
+
+class Counters:
+    """A model's counters of successful requests, times in milliseconds; `after - before` works."""
+
+    def __init__(self, requests, executions, queue_and_input, compute):
+        self.requests = requests
+        self.executions = executions
+        self._queue_and_input = queue_and_input
+        self._compute = compute
+
+    @classmethod
+    def of(cls, model):
+        times = model.inference_stats
+        return cls(
+            times.success.count,
+            model.execution_count,
+            (times.queue.ns + times.compute_input.ns) / 1e6,
+            times.compute_infer.ns / 1e6,
+        )
+
+    def __sub__(self, earlier):
+        return Counters(
+            self.requests - earlier.requests,
+            self.executions - earlier.executions,
+            self._queue_and_input - earlier._queue_and_input,
+            self._compute - earlier._compute,
+        )
+
+    @property
+    def before(self):
+        """Time of a request between its arrival and its execution."""
+        return self._queue_and_input / self.requests
+
+    @property
+    def compute(self):
+        """Time of a request's execution, which the requests of a batch share."""
+        return self._compute / self.requests
+
+
+def pairwise(values):
+    """Neighbours; itertools has it from Python 3.10 on."""
+    return zip(values, values[1:])
+
+
+def free_ports(count):
+    """Ports that were free a moment ago."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [s.getsockname()[1] for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports

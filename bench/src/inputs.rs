@@ -1,0 +1,149 @@
+//! The integers of a call, as a server's would be.
+
+use tlaloc_artifact::{Entry, InputRole};
+
+/// The integer inputs of an entry, in the order of artifact format §7.1.
+pub const ROLES: [InputRole; 5] = [
+    InputRole::TokenIds,
+    InputRole::Positions,
+    InputRole::BlockTables,
+    InputRole::SeqLens,
+    InputRole::SlotMapping,
+];
+
+/// What a row that stands for no sequence has in each of [`ROLES`].
+const PADDING: [i32; ROLES.len()] = [0, 0, 0, 1, -1];
+
+/// Rows of sequences that hold pages of their own, scattered over the pools as they are in a server
+/// that has run for a while.
+#[derive(Debug)]
+pub struct Rows {
+    /// Token columns of a row.
+    tokens: usize,
+    block_size: usize,
+    /// Page ids of each row.
+    pages: Vec<Vec<usize>>,
+}
+
+impl Rows {
+    /// `rows` rows of an entry; the pools have `num_blocks` pages, page 0 included. None where these
+    /// are not enough.
+    pub fn new(entry: &Entry, rows: usize, num_blocks: usize, block_size: usize) -> Option<Rows> {
+        let usable = num_blocks.checked_sub(1)?;
+        if rows.checked_mul(entry.columns)? > usable {
+            return None;
+        }
+        // Multiples of a number without a common divisor visit every page once.
+        let near_golden_section = usable * 5 / 8 + 1;
+        let stride = (near_golden_section..).find(|stride| gcd(*stride, usable) == 1)?;
+        let page = |index: usize| 1 + index * stride % usable;
+        let pages = (0..rows)
+            .map(|row| {
+                (0..entry.columns).map(|column| page(row * entry.columns + column)).collect()
+            })
+            .collect();
+        Some(Rows { tokens: entry.tokens, block_size, pages })
+    }
+
+    /// Writes the call in which every row brings its next tokens, the first of them at `position`.
+    /// `ids` has the rows' tokens one row after the other; rows beyond ours become padding.
+    pub fn write(&self, position: usize, ids: &[i32], inputs: [&mut [i32]; ROLES.len()]) {
+        let [token_ids, positions, block_tables, seq_lens, slots] = inputs;
+        for (input, padding) in
+            [&mut *token_ids, positions, block_tables, seq_lens, slots].into_iter().zip(PADDING)
+        {
+            input.fill(padding);
+        }
+        copy(token_ids, ids.iter().copied());
+        let columns = block_tables.len() / seq_lens.len().max(1);
+        let call = position..position + self.tokens;
+        for (row, pages) in self.pages.iter().enumerate() {
+            let tokens = row * self.tokens..;
+            copy(at(positions, tokens.clone()), call.clone().map(integer));
+            copy(at(block_tables, row * columns..), pages.iter().map(|page| integer(*page)));
+            copy(at(seq_lens, row..), [integer(call.end)]);
+            copy(
+                at(slots, tokens),
+                call.clone().map(|position| integer(self.slot(pages, position))),
+            );
+        }
+    }
+
+    fn slot(&self, pages: &[usize], position: usize) -> usize {
+        let page = pages.get(position / self.block_size).copied().unwrap_or_default();
+        page * self.block_size + position % self.block_size
+    }
+}
+
+fn at(input: &mut [i32], range: std::ops::RangeFrom<usize>) -> &mut [i32] {
+    input.get_mut(range).unwrap_or_default()
+}
+
+fn copy(to: &mut [i32], from: impl IntoIterator<Item = i32>) {
+    to.iter_mut().zip(from).for_each(|(to, from)| *to = from);
+}
+
+/// Sizes of an artifact's axes fit, being those of `i32` inputs.
+fn integer(value: usize) -> i32 {
+    i32::try_from(value).unwrap_or(i32::MAX)
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::path::PathBuf;
+
+    use tlaloc_artifact::EntryKind;
+
+    use super::*;
+
+    fn entry(batch: usize, columns: usize, tokens: usize) -> Entry {
+        Entry {
+            id: String::new(),
+            kind: EntryKind::Decode,
+            batch,
+            context: columns * 4,
+            tokens,
+            columns,
+            entry_point: String::new(),
+            body: PathBuf::new(),
+            body_name: String::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            donations: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn pages_are_distinct_and_in_the_pool() {
+        for usable in [6, 7, 8, 64, 100] {
+            let rows = Rows::new(&entry(2, 3, 1), 2, usable + 1, 4).unwrap();
+            let pages: HashSet<usize> = rows.pages.iter().flatten().copied().collect();
+            assert_eq!(pages.len(), 6, "of {usable}");
+            assert!(pages.iter().all(|page| (1..=usable).contains(page)), "of {usable}: {pages:?}");
+        }
+        assert!(Rows::new(&entry(2, 3, 1), 2, 6, 4).is_none(), "five pages for six");
+        assert!(Rows::new(&entry(1, 1, 1), 1, 0, 4).is_none());
+    }
+
+    #[test]
+    fn a_call_is_written_as_the_format_says() {
+        // Two columns of two tokens from position 5 on, pages of 4 tokens, one row of three.
+        let rows = Rows { tokens: 2, block_size: 4, pages: vec![vec![9, 7]] };
+        let (mut ids, mut positions, mut tables) = ([8; 6], [8; 6], [8; 6]);
+        let (mut lens, mut slots) = ([8; 3], [8; 6]);
+        let inputs =
+            [&mut ids[..], &mut positions[..], &mut tables[..], &mut lens[..], &mut slots[..]];
+        rows.write(5, &[41, 42], inputs);
+        assert_eq!(ids, [41, 42, 0, 0, 0, 0]);
+        assert_eq!(positions, [5, 6, 0, 0, 0, 0]);
+        assert_eq!(tables, [9, 7, 0, 0, 0, 0]);
+        assert_eq!(lens, [7, 1, 1]);
+        // Position 5 is the second token of page 7.
+        assert_eq!(slots, [29, 30, -1, -1, -1, -1]);
+    }
+}

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Measure what a decode step and a prefill cost: in a bare loop, through a real
+# server, and beside other programs that compute the same model.
+#
+#   scripts/bench.sh [--rounds N] [--peers] [--quick]
+#
+#   --rounds N   how often each contestant is measured, in turns (7)
+#   --peers      measure the jitted JAX program and llama.cpp, too; the first
+#                time, they are fetched and built (scripts/peers/setup.sh)
+#   --quick      two short rounds, to see that everything runs
+#
+# SmolLM2-135M-Instruct in float32 at a context of 512. The machine should have
+# nothing else to do. Prints Markdown; docs/performance.md says how to read it.
+
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+EXPORT_OPTIONS=(--contexts '128,512' --batches '1,2,4' --prefill-batches '1,2,4' --prefill-chunk 512)
+
+# peer NAME: sets the variables that say where it is; false where it cannot be had.
+peer() {
+  local assignments
+  if assignments=$("$SCRIPTS/peers/setup.sh" "$1"); then
+    eval "$assignments"
+  else
+    say "$1 is not measured; why is above"
+    return 1
+  fi
+}
+
+version_of_plugin() {
+  basename "$(dirname "$(dirname "$TLALOC_PJRT_PLUGIN_PATH")")"
+}
+
+facts() {
+  local commit
+  commit=$(git -C "$ROOT" describe --always --dirty 2>/dev/null || echo unknown)
+  cat <<FACTS
+* $(date -u +%F), commit $commit
+* $(sed -n 's/^model name\s*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(awk '/^MemTotal/ { print int($2 / 1048576 + 0.5) }' /proc/meminfo) GiB, Linux $(uname -r)
+* plugin: $(version_of_plugin) ($(sha256sum <"$TLALOC_PJRT_PLUGIN_PATH" | cut -c1-8)); server: $(basename "${TLALOC_TRITONSERVER%/pytriton/*}"); $(rustc --version)
+* $rounds rounds of $steps decode steps and $prefills prefills; load before the run: $(cut -d ' ' -f 1 /proc/loadavg)
+FACTS
+}
+
+rounds=7 steps=30 prefills=3 peers=''
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    -h | --help)
+      usage
+      exit
+      ;;
+    --peers) peers=yes ;;
+    --quick) rounds=2 steps=8 prefills=1 ;;
+    --rounds)
+      rounds=$(option_value "$@")
+      shift
+      ;;
+    *) die "unknown argument '$1'; see --help" ;;
+  esac
+  shift
+done
+[[ $rounds =~ ^[1-9][0-9]*$ ]] || die "--rounds is '$rounds', it should be a positive number"
+
+load_environment
+contestants=()
+if [[ -n $peers ]]; then
+  if peer jax; then
+    contestants+=(--jax "$JAX_PYTHON" "$SCRIPTS/peers/jax_llama.py" "$TLALOC_SMOLLM2")
+  fi
+  if peer llama.cpp; then
+    contestants+=(--llama "$LLAMA_BENCH" "$LLAMA_GGUF" "$(nproc)")
+  fi
+fi
+
+say "building"
+(cd "$ROOT" && cargo build --release --locked -p triton-tlaloc -p tlaloc-export -p config-gen -p tlaloc-bench >&2)
+TLALOC_BACKEND_DIR=$(install_backend "$TARGET/release/libtriton_tlaloc.so")
+export TLALOC_BACKEND_DIR
+
+work=$(mktemp -d "$CACHE/bench.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+say "exporting"
+"$TARGET/release/tlaloc-export" "$TLALOC_SMOLLM2" --out "$work/artifact" "${EXPORT_OPTIONS[@]}" >&2
+# The model's weights are hard links: server and bare loop read the same memory.
+"$TARGET/release/config-gen" "$work/artifact" --repository "$work/repository" --name bench >&2
+
+header=$(facts)
+say "measuring"
+if ! PYTHONPATH=$ROOT/bench:$SCRIPTS "$TLALOC_PYTHON" -m rounds "$work/measurements.jsonl" \
+  --rounds "$rounds" --steps "$steps" --prefills "$prefills" \
+  --bench "$TARGET/release/tlaloc-bench" --artifact "$work/artifact" \
+  --plugin "$TLALOC_PJRT_PLUGIN_PATH" --cache "$CACHE/bench-programs" \
+  --serve "$SCRIPTS/serve.sh" "$work/repository" "$work/server.log" "${contestants[@]}"; then
+  tail -n 20 "$work/server.log" >&2
+  die "a contestant failed; its words, and the end of the server's log, are above"
+fi
+printf '%s\n\n' "$header"
+"$TARGET/release/tlaloc-bench" compare "$work/measurements.jsonl"
