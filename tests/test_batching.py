@@ -324,9 +324,10 @@ def test_l14_control_batches_of_triton(repository, server, artifact):
 # A short idle timeout.
 
 
-@pytest.fixture(scope="module")
-def brief(repository, server, artifact):
-    with loaded(repository, server, artifact, "brief", idle=200_000) as name:
+@pytest.fixture
+def brief(repository, server, artifact, request):
+    """Each test has a pool of its own: what Triton drops stays in it for a while."""
+    with loaded(repository, server, artifact, request.node.name, idle=200_000) as name:
         yield name
 
 

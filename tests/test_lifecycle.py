@@ -13,7 +13,7 @@ PROMPT = fixtures.tiny_oracle("llama")["prompts"][1]
 @pytest.fixture(scope="module")
 def model(repository):
     artifact = models.export(
-        fixtures.tiny_checkpoint("llama"), "lifecycle", contexts=[64], batches=[1, 2]
+        fixtures.tiny_checkpoint("llama"), "lifecycle", contexts=[64], batches=[1]
     )
     return repository.add(artifact, "tiny")
 
