@@ -2,9 +2,10 @@
 //!
 //! A pool is written once and only its new value is read, so a donated pool is updated in place.
 
+use tlaloc_artifact::DType;
+
 use super::Context;
 use crate::stablehlo::{Binary, Compare, Function, Value};
-use tlaloc_artifact::DType;
 
 /// `[block, offset]` of each token's slot, i32 `[n, 2]`; slot -1 gives block -1, which is outside
 /// every pool, so its write is dropped.

@@ -2,7 +2,7 @@
 //!
 //! One builder for every model: `@main` embeds the tokens, calls one private function per layer
 //! (shared by all layers with the same [`LayerSpec`]) and applies the head. Which of several equal
-//! forms an operation takes is chosen in [`forms`] and at the top of the attention modules; the
+//! forms an operation takes is chosen in `forms` and at the top of the attention modules; the
 //! forms and rules there are those measured fastest, in place, on the default CPU plugin.
 
 mod attention;

@@ -1,10 +1,11 @@
 //! Rotary position embedding, half-split: features `i` and `i + head_dim / 2` form a pair.
 
+use tlaloc_artifact::DType;
+
 use super::Context;
 use super::forms::Orientation;
 use crate::spec::AttentionSpec;
-use crate::stablehlo::{Binary, Compare, Function, Unary, Value};
-use tlaloc_artifact::DType;
+use crate::stablehlo::{Binary, Function, Unary, Value};
 
 /// Cosines and sines of every token's angles, `[head_dim / 2, tokens]` or transposed, as activations
 /// lie. Those for queries carry the attention scale.
@@ -37,7 +38,7 @@ impl RopeTables {
         // The compiler recomputes an elementwise value in each consumer, but never a dot: a product
         // with the identity, which is exact, makes it compute the angles once.
         let both = f.concatenate(&[cos, sin], features);
-        let identity = identity(f, 2 * half);
+        let identity = f.identity(2 * half);
         let both = match cx.orientation {
             Orientation::FeatureMajor => f.dot(&identity, &both, (1, 0)),
             Orientation::RowMajor => f.dot(&both, &identity, (1, 0)),
@@ -51,15 +52,6 @@ impl RopeTables {
             key_sin,
         }
     }
-}
-
-/// The f32 identity matrix of `size`.
-pub(super) fn identity(f: &mut Function, size: usize) -> Value {
-    let dims = [size, size];
-    let (row, column) = (f.iota(&dims, 0), f.iota(&dims, 1));
-    let diagonal = f.compare(Compare::Eq, &row, &column);
-    let (one, zero) = (f.float(1.0, DType::F32, &dims), f.float(0.0, DType::F32, &dims));
-    f.select(&diagonal, &one, &zero)
 }
 
 /// `x`, activations split in heads, rotated by the angles of `cos` and `sin`.

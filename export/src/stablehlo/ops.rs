@@ -107,6 +107,16 @@ impl Function {
         self.push(DType::I32, dims.to_vec(), text)
     }
 
+    /// The f32 identity matrix of `size`.
+    pub fn identity(&mut self, size: usize) -> Value {
+        let dims = [size, size];
+        let (row, column) = (self.iota(&dims, 0), self.iota(&dims, 1));
+        let diagonal = self.compare(Compare::Eq, &row, &column);
+        let one = self.float(1.0, DType::F32, &dims);
+        let zero = self.float(0.0, DType::F32, &dims);
+        self.select(&diagonal, &one, &zero)
+    }
+
     /// `a op b`, elementwise.
     pub fn binary(&mut self, op: Binary, a: &Value, b: &Value) -> Value {
         assert_eq!(a.ty(), b.ty(), "operands of {op}");
