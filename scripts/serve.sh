@@ -8,6 +8,8 @@
 # as they are. The server runs in the foreground in place of this script: the
 # process id stays, Ctrl-C and SIGTERM end it. The backend is built first,
 # unless TLALOC_BACKEND_DIR names a folder holding tlaloc/libtriton_tlaloc.so.
+# Compiled programs are kept in the cache folder of scripts/setup.sh, or in
+# TLALOC_COMPILE_CACHE_DIR; set that empty to compile at every load.
 
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -40,6 +42,7 @@ backends=${TLALOC_BACKEND_DIR:-$(build_backend)}
 [[ -f $backends/tlaloc/libtriton_tlaloc.so ]] ||
   die "$backends holds no tlaloc/libtriton_tlaloc.so; correct or unset TLALOC_BACKEND_DIR"
 
+export TLALOC_COMPILE_CACHE_DIR=${TLALOC_COMPILE_CACHE_DIR-$CACHE/programs}
 exec "$TLALOC_TRITONSERVER" \
   --model-repository "$repository" \
   --backend-directory "$backends" \

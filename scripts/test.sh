@@ -31,7 +31,7 @@ if [[ -z $only_e2e ]]; then
   cargo test --workspace --locked
 fi
 say "release build"
-cargo build --release --locked -p triton-tlaloc -p tlaloc-export -p config-gen
+cargo build --release --locked -p triton-tlaloc -p tlaloc-export -p config-gen -p pjrt-fault
 TLALOC_BACKEND_DIR=$(install_backend "$TARGET/release/libtriton_tlaloc.so")
 export TLALOC_BACKEND_DIR TLALOC_BIN_DIR=$TARGET/release TLALOC_CACHE=$CACHE
 say "end-to-end tests"
