@@ -16,7 +16,7 @@ use crate::request::{Event, RequestObject, RequestSetup, c_string};
 use crate::symbols::set_api_version;
 
 /// How long a backend may take to release a request.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a backend is told when it starts.
 #[derive(Clone, Debug)]
@@ -233,6 +233,19 @@ impl LoadedInstance {
         Ok(requests.into_iter().map(|request| Ticket { request }).collect())
     }
 
+    /// What the backend reports of the instance, now and later.
+    pub fn reports(&self) -> Reports {
+        Reports { instance: self.instance.clone() }
+    }
+}
+
+/// What a backend reports of an instance; it shows reports that come after the instance's end too.
+#[derive(Clone)]
+pub struct Reports {
+    instance: Arc<InstanceObject>,
+}
+
+impl Reports {
     /// The batches that the backend counted.
     pub fn batches(&self) -> Vec<BatchReport> {
         self.instance.batches.lock().clone()
@@ -272,7 +285,7 @@ impl Ticket {
     /// Waits until the backend has released the request, or tried to, and says all that it did.
     ///
     /// # Panics
-    /// After a minute.
+    /// After 20 seconds.
     pub fn wait(&self) -> Vec<Event> {
         assert!(self.request.wait(PATIENCE), "unreleased after {PATIENCE:?}: {:?}", self.events());
         self.events()

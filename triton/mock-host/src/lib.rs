@@ -15,7 +15,7 @@ mod symbols;
 
 pub use error::{Failure, live_errors};
 pub use host::{
-    BackendSetup, Host, InstanceSetup, LoadedInstance, LoadedModel, ModelSetup, Ticket,
+    BackendSetup, Host, InstanceSetup, LoadedInstance, LoadedModel, ModelSetup, Reports, Ticket,
 };
 pub use log::{LogLine, log_lines, set_verbose};
 pub use object::{BatchReport, MemoryReport};

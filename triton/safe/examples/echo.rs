@@ -12,8 +12,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use tracing::info;
 use triton_backend::{
-    Backend, BackendContext, Error, Instance, InstanceContext, InstanceKind, ModelContext, Request,
-    Requests, Response, Times, export_backend, now_ns,
+    Backend, BackendContext, DataType, Error, Instance, InstanceContext, InstanceKind,
+    ModelContext, Request, Requests, Response, Times, export_backend, now_ns,
 };
 
 struct Echo;
@@ -68,25 +68,22 @@ impl Backend for Echo {
     }
 
     fn execute(instance: &EchoInstance, requests: Requests<'_>) {
-        let batch = Times { start: now_ns(), ..Times::default() };
+        let start = now_ns();
         let mut count = 0;
-        let mut compute = (0, 0);
         for request in requests {
-            let start = now_ns();
+            let compute_start = now_ns();
             let inputs = read(&request, &instance.pairs);
-            let end = now_ns();
+            let compute_end = now_ns();
             let answered = match inputs {
                 Ok(inputs) => request.respond(|response| write(response, &inputs)),
                 Err(error) => request.fail(error),
             };
-            let times =
-                Times { start: batch.start, compute_start: start, compute_end: end, end: now_ns() };
+            let times = Times { start, compute_start, compute_end, end: now_ns() };
             answered.report(&instance.instance, times);
             count += 1;
-            compute = (if count == 1 { start } else { compute.0 }, end);
         }
-        let times =
-            Times { compute_start: compute.0, compute_end: compute.1, end: now_ns(), ..batch };
+        let end = now_ns();
+        let times = Times { start, compute_start: start, compute_end: end, end };
         instance.instance.report_batch(count, times);
     }
 }
@@ -94,23 +91,14 @@ impl Backend for Echo {
 /// An output, ready to be sent.
 struct Echoed {
     output: String,
-    data_type: triton_backend::DataType,
+    data_type: DataType,
     shape: Vec<i64>,
     bytes: Vec<u8>,
 }
 
 fn read(request: &Request, pairs: &[Pair]) -> Result<Vec<Echoed>, Error> {
-    for (name, value) in request.parameters() {
-        if name == "fail" {
-            return Err(Error::unavailable(format!("parameter 'fail' is {value}")));
-        }
-        if name == "panic" {
-            // A defect: the request is answered and the server lives on.
-            #[allow(clippy::panic)]
-            {
-                panic!("parameter 'panic' is {value}");
-            }
-        }
+    if let Some((_, value)) = request.parameters().find(|(name, _)| *name == "fail") {
+        return Err(Error::unavailable(format!("parameter 'fail' is {value}")));
     }
     let wanted = pairs.iter().filter(|pair| request.wants(&pair.output));
     wanted

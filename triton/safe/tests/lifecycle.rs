@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use triton_backend::{
-    Backend, BackendContext, Code, Error, Instance, InstanceContext, InstanceKind, ModelContext,
-    Requests, Times, config_integer, entry_points, export_backend,
+    Backend, BackendContext, Code, Error, Instance, InstanceContext, InstanceKind, Memory,
+    MemoryUsage, ModelContext, Requests, Times, config_integer, entry_points, export_backend,
 };
 use triton_backend_sys as sys;
 use triton_mock_host::{BackendSetup, Failure, Host, InstanceSetup, ModelSetup, RequestSetup};
@@ -207,33 +207,27 @@ fn whatever_fails_leaves_nothing_behind_and_the_next_load_works() {
 }
 
 #[test]
-fn an_instance_that_panics_as_it_is_dropped_is_gone_nevertheless() {
-    let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let host = start();
-    let model = host.load(failing("panic drop")).unwrap();
-    let instance = model.instance(InstanceSetup::default()).unwrap();
-    let tickets = instance.execute(vec![RequestSetup::default()]).unwrap();
-    assert_eq!(tickets[0].wait().len(), 2);
-    drop(instance);
-    // Its handle goes nowhere, although the drop did not come to its end.
-    KEPT.lock().unwrap().clone().unwrap().report_batch(1, Times::default());
-    drop(model);
-    assert_eq!(alive(), (0, 0));
-}
-
-#[test]
 fn a_handle_that_outlives_its_instance_reports_nothing() {
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let host = start();
-    let model = host.load(ModelSetup::default()).unwrap();
-    let instance = model.instance(InstanceSetup::default()).unwrap();
-    instance.execute(vec![]).unwrap();
-    let kept = KEPT.lock().unwrap().clone().unwrap();
-    kept.report_batch(5, Times::default());
-    assert_eq!(instance.batches().len(), 1);
-    drop(instance);
-    kept.report_batch(5, Times::default());
-    kept.report_memory_usage(&[]);
+    // The second instance panics as it is dropped; it is gone nevertheless.
+    for what in ["nothing", "panic drop"] {
+        let model = host.load(failing(what)).unwrap();
+        let instance = model.instance(InstanceSetup::default()).unwrap();
+        let tickets = instance.execute(vec![RequestSetup::default()]).unwrap();
+        assert_eq!(tickets[0].wait().len(), 2);
+        let kept = KEPT.lock().unwrap().clone().unwrap();
+        let usage = MemoryUsage { memory: Memory::Cpu, device: 0, byte_size: 64 };
+        let reports = instance.reports();
+        kept.report_batch(5, Times::default());
+        assert_eq!((reports.batches().len(), reports.memory_usage().len()), (1, 0));
+        drop(instance);
+        kept.report_batch(5, Times::default());
+        kept.report_memory_usage(&[usage]);
+        assert_eq!((reports.batches().len(), reports.memory_usage().len()), (1, 0));
+        drop(model);
+        assert_eq!(alive(), (0, 0));
+    }
 }
 
 #[test]

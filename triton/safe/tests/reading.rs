@@ -218,7 +218,7 @@ fn batches_and_memory_are_reported_on_the_steady_clock() {
     let begin = triton_backend::now_ns();
     read(&instance, "batch", RequestSetup::default(), |_, _| ());
     let end = triton_backend::now_ns();
-    let batches = instance.batches();
+    let batches = instance.reports().batches();
     assert_eq!(batches.len(), 1);
     assert_eq!(batches[0].requests, 1);
     assert!(batches[0].times.iter().all(|time| (begin..=end).contains(time)));
@@ -227,7 +227,7 @@ fn batches_and_memory_are_reported_on_the_steady_clock() {
     // Time asleep is in the one and not in the other; a wrong unit or the date is far off.
     assert!((end as f64) < (uptime + 60.0) * 1e9 && end > 1_000_000_000);
     assert_eq!(
-        instance.memory_usage(),
+        instance.reports().memory_usage(),
         [
             MemoryReport { memory: sys::TRITONSERVER_MEMORY_CPU, device: 0, byte_size: 4096 },
             MemoryReport { memory: sys::TRITONSERVER_MEMORY_GPU, device: 3, byte_size: 1 << 33 },
