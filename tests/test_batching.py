@@ -324,17 +324,37 @@ def test_l14_control_batches_of_triton(repository, server, artifact):
 # A short idle timeout.
 
 
-@pytest.fixture
-def brief(repository, server, artifact, request):
-    """Each test has a pool of its own: what Triton drops stays in it for a while."""
-    with loaded(repository, server, artifact, request.node.name, idle=200_000) as name:
+@contextmanager
+def brief(repository, server, artifact, name, idle):
+    """A model with a pool of its own: what Triton drops stays in it for a while."""
+    with loaded(repository, server, artifact, name, int(idle * 1e6)):
+        # The first runs read the weights from disk, which takes longer than the timeout.
+        with server.client() as client:
+            for prompt in (TEXT[:1], TEXT[:4]):
+                client.sequence(name).send(prompt, end=True)
         yield name
 
 
-def test_l15_queued_sequences_are_dropped_by_triton_only(server, brief):
+@pytest.fixture
+def queued(repository, server, artifact):
+    with brief(repository, server, artifact, "queued", 0.2) as name:
+        yield name
+
+
+# Longer than a few prefills, which a refused request may have to wait for.
+KEPT_ALIVE_IDLE = 0.8
+
+
+@pytest.fixture
+def kept_alive(repository, server, artifact):
+    with brief(repository, server, artifact, "kept_alive", KEPT_ALIVE_IDLE) as name:
+        yield name
+
+
+def test_l15_queued_sequences_are_dropped_by_triton_only(server, queued):
     def job(index):
         def decode(client):
-            sequence = client.sequence(brief)
+            sequence = client.sequence(queued)
             try:
                 greedy(sequence, TEXT[index : index + 4], 20)
             except InferenceServerException as error:
@@ -346,7 +366,7 @@ def test_l15_queued_sequences_are_dropped_by_triton_only(server, brief):
     messages = []
     for count in (12, 24, 32):
         sequence_ids, errors = zip(*together(server, [job(index) for index in range(count)]))
-        end_all(server, brief, sequence_ids)
+        end_all(server, queued, sequence_ids)
         messages += [message for message in errors if message]
     for message in messages:
         assert "must specify the START flag" in message or "KV page pool exhausted" in message
@@ -354,7 +374,7 @@ def test_l15_queued_sequences_are_dropped_by_triton_only(server, brief):
     assert any("must specify the START flag" in message for message in messages)
 
 
-def test_l16_refused_requests_keep_a_sequence_alive(server, brief):
+def test_l16_refused_requests_keep_a_sequence_alive(server, kept_alive):
     prompt = PROMPTS["short_english"]
     since = server.log.mark()
     stop, alive = threading.Event(), []
@@ -366,13 +386,13 @@ def test_l16_refused_requests_keep_a_sequence_alive(server, brief):
             alive.append(time.monotonic())
 
     with server.client() as client:
-        sequence = client.sequence(brief)
+        sequence = client.sequence(kept_alive)
         ids = greedy(sequence, prompt["prompt_ids"], 2)
         keeper = threading.Thread(target=keep_alive, args=(client, sequence))
         keeper.start()
         try:
-            assert not stop.wait(10 * 0.2 + 0.5)
-            pressing, refusals = [client.sequence(brief) for _ in LONG_PROMPTS], 0
+            assert not stop.wait(10 * KEPT_ALIVE_IDLE + 0.5)
+            pressing, refusals = [client.sequence(kept_alive) for _ in LONG_PROMPTS], 0
             for other, long_prompt in zip(pressing, LONG_PROMPTS):
                 try:
                     other.send(long_prompt)
@@ -385,7 +405,7 @@ def test_l16_refused_requests_keep_a_sequence_alive(server, brief):
         while len(ids) < 8:
             ids.append(sequence.next_token(ids[-1:]))
         sequence.end()
-    end_all(server, brief, [other.id for other in pressing])
+    end_all(server, kept_alive, [other.id for other in pressing])
     assert alive
     assert_ids(ids, prompt["greedy_ids"][:8])
     reclaimed = server.log.find(RECLAIMED, since)

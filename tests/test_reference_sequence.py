@@ -50,9 +50,7 @@ def check(row, expected):
 
 def test_q1_one_token_per_request(client, steps):
     with client.sequence(MODEL) as sequence:
-        rows = [
-            logits(sequence.send([token], LOGITS, end=token == TOKENS[-1])) for token in TOKENS
-        ]
+        rows = [logits(sequence.send([token], LOGITS, end=token == TOKENS[-1])) for token in TOKENS]
     for row, expected in zip(rows, steps):
         check(row, expected[0])
     # Control: one changed number is seen.
