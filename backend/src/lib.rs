@@ -16,6 +16,10 @@ use triton_backend::{Backend, BackendContext, Error, InstanceContext, InstanceKi
 use sequence_mode::{SequenceInstance, SequenceModel};
 use settings::ServerSettings;
 
+// The symbols that a server would bring.
+#[cfg(test)]
+use triton_mock_host as _;
+
 /// The backend, once per process.
 pub struct Tlaloc {
     settings: ServerSettings,
