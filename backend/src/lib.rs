@@ -11,7 +11,9 @@ pub mod settings;
 use std::sync::Arc;
 
 use tracing::{info, warn};
-use triton_backend::{Backend, BackendContext, Error, InstanceContext, InstanceKind, ModelContext, Requests};
+use triton_backend::{
+    Backend, BackendContext, Error, InstanceContext, InstanceKind, ModelContext, Requests,
+};
 
 use sequence_mode::{SequenceInstance, SequenceModel};
 use settings::ServerSettings;

@@ -117,11 +117,7 @@ fn numbers(value: &ParameterValue<'_>) -> Option<Vec<i64>> {
     }
 }
 
-fn read_tokens(
-    request: &Request,
-    name: &str,
-    mut tokens: Vec<i32>,
-) -> Result<Vec<i32>, Refusal> {
+fn read_tokens(request: &Request, name: &str, mut tokens: Vec<i32>) -> Result<Vec<i32>, Refusal> {
     let input = request.input(name).map_err(|error| Refusal::Malformed(error.to_string()))?;
     let wrong = |what: String| {
         Refusal::Malformed(format!(
