@@ -5,9 +5,7 @@
 
 What a JAX user would write and jit, on the same PJRT plugin as the served
 programs: weights as arguments, fused q/k/v and gate/up, KV pages in donated
-pools that a step reads through a block table. The new token's key and value
-take part in attention directly and are written to their page afterwards,
-which is the form of a paged step that XLA:CPU runs fastest from JAX. Prefill
+pools that a step writes and then reads through a block table, in place. Prefill
 is one sequence into a dense cache.
 
 Reads requests from standard input, one a line, and answers each with one line
@@ -15,6 +13,8 @@ of JSON, {"milliseconds": median}:
 
     decode ROWS CONTEXT POSITION STEPS
     prefill TOKENS REPEATS
+
+--layout says how weights lie: out_in as in the checkpoint, in_out transposed.
 """
 
 import argparse
@@ -36,8 +36,9 @@ WARM_UP = 3
 class Model:
     """A checkpoint's sizes and, on the device, its weights and rope tables."""
 
-    def __init__(self, jax, folder, longest):
+    def __init__(self, jax, folder, layout, longest):
         self.jax, self.jnp = jax, jax.numpy
+        self.transposed = layout == "in_out"
         config = json.loads((folder / "config.json").read_text())
         self.layers = config["num_hidden_layers"]
         self.heads = config["num_attention_heads"]
@@ -56,25 +57,33 @@ class Model:
     def _read(self, folder):
         with safe_open(folder / "model.safetensors", "np") as file:
 
-            def tensor(*names):
-                parts = [file.get_tensor(f"model.{name}.weight") for name in names]
-                return self.jnp.asarray(np.concatenate(parts))
+            def tensor(name):
+                return file.get_tensor(f"model.{name}.weight")
+
+            def vector(name):
+                return self.jnp.asarray(tensor(name))
+
+            def matrix(*names):
+                weight = np.concatenate([tensor(name) for name in names])
+                return self.jnp.asarray(weight.T.copy() if self.transposed else weight)
 
             def layer(index):
                 attention, mlp = f"layers.{index}.self_attn", f"layers.{index}.mlp"
                 return {
-                    "norm1": tensor(f"layers.{index}.input_layernorm"),
-                    "qkv": tensor(*(f"{attention}.{part}_proj" for part in "qkv")),
-                    "o": tensor(f"{attention}.o_proj"),
-                    "norm2": tensor(f"layers.{index}.post_attention_layernorm"),
-                    "gate_up": tensor(f"{mlp}.gate_proj", f"{mlp}.up_proj"),
-                    "down": tensor(f"{mlp}.down_proj"),
+                    "norm1": vector(f"layers.{index}.input_layernorm"),
+                    "qkv": matrix(*(f"{attention}.{part}_proj" for part in "qkv")),
+                    "o": matrix(f"{attention}.o_proj"),
+                    "norm2": vector(f"layers.{index}.post_attention_layernorm"),
+                    "gate_up": matrix(f"{mlp}.gate_proj", f"{mlp}.up_proj"),
+                    "down": matrix(f"{mlp}.down_proj"),
                 }
 
+            embedding = vector("embed_tokens")
             return {
                 "layers": [layer(index) for index in range(self.layers)],
-                "embedding": tensor("embed_tokens"),
-                "norm": tensor("norm"),
+                "embedding": embedding,
+                "head": matrix("embed_tokens") if self.transposed else embedding,
+                "norm": vector("norm"),
             }
 
     def zeros(self, *shape):
@@ -85,7 +94,8 @@ class Model:
     # The parts that decode and prefill share. `x` is [tokens, features].
 
     def dot(self, x, weight):
-        return self.jax.lax.dot_general(x, weight, (((1,), (1,)), ((), ())))
+        features = 0 if self.transposed else 1
+        return self.jax.lax.dot_general(x, weight, (((1,), (features,)), ((), ())))
 
     def rms(self, x, weight):
         mean = self.jnp.mean(x * x, -1, keepdims=True)
@@ -100,9 +110,7 @@ class Model:
         """q [tokens, heads, head], k and v [tokens, kv_heads, head]."""
         split = (self.heads * self.head, (self.heads + self.kv_heads) * self.head)
         fused = self.dot(self.rms(x, layer["norm1"]), layer["qkv"])
-        q, k, v = (
-            part.reshape(len(x), -1, self.head) for part in self.jnp.split(fused, split, -1)
-        )
+        q, k, v = (part.reshape(len(x), -1, self.head) for part in self.jnp.split(fused, split, -1))
         return self.rope(q, cos, sin) * self.head**-0.5, self.rope(k, cos, sin), v
 
     def after_attention(self, x, attended, layer):
@@ -112,42 +120,39 @@ class Model:
         return x + self.dot(self.jax.nn.silu(gate) * up, layer["down"])
 
     def logits(self, x, weights):
-        return self.dot(self.rms(x, weights["norm"]), weights["embedding"])
+        return self.dot(self.rms(x, weights["norm"]), weights["head"])
 
     # The two programs.
 
     def decode(self, weights, keys, values, tokens, positions, pages):
-        """One token of each row. Pools are [kv_heads, pages, PAGE, head]."""
+        """One token of each row. Pools are [pages, kv_heads, PAGE, head]."""
         jnp, lax = self.jnp, self.jax.lax
         rows, context = len(tokens), pages.shape[1] * PAGE
         cos, sin = weights["cos"][positions], weights["sin"][positions]
-        held = jnp.arange(context)[None] < positions[:, None]
+        held = (jnp.arange(context)[None] <= positions[:, None])[:, None, None]
         page = jnp.take_along_axis(pages, (positions // PAGE)[:, None], 1)[:, 0]
+
+        def write(pool, new):
+            for row in range(rows):
+                at = (page[row], 0, positions[row] % PAGE, 0)
+                pool = lax.dynamic_update_slice(pool, new[row][None, :, None], at)
+            return pool
+
+        def read(pool):
+            return pool[pages].transpose(0, 2, 1, 3, 4).reshape(rows, -1, context, self.head)
+
         x = weights["embedding"][tokens]
         new_keys, new_values = [], []
         for layer, K, V in zip(weights["layers"], keys, values):
             q, k, v = self.qkv(x, layer, cos, sin)
-            gather = functools.partial(jnp.take, indices=pages.ravel(), axis=1, mode="clip")
-            past_k = gather(K).reshape(self.kv_heads, rows, context, self.head)
-            past_v = gather(V).reshape(self.kv_heads, rows, context, self.head)
-            q = q.reshape(rows, self.kv_heads, -1, self.head).transpose(1, 0, 2, 3)
-            k, v = k.transpose(1, 0, 2), v.transpose(1, 0, 2)
-            past = jnp.einsum("kbgd,kbsd->kbgs", q, past_k)
-            past = jnp.where(held[None, :, None], past, -1e30)
-            own = jnp.sum(q * k[:, :, None], -1, keepdims=True)
-            largest = jnp.maximum(past.max(-1, keepdims=True), own)
-            past, own = jnp.exp(past - largest), jnp.exp(own - largest)
-            total = past.sum(-1, keepdims=True) + own
-            a = (jnp.einsum("kbgs,kbsd->kbgd", past, past_v) + own * v[:, :, None]) / total
-            # Writes wait for the reads; otherwise XLA copies the pools.
-            after = a[:, :, 0] * 0.0
-            for row in range(rows):
-                at = (0, page[row], positions[row] % PAGE, 0)
-                K = lax.dynamic_update_slice(K, (k + after)[:, row][:, None, None], at)
-                V = lax.dynamic_update_slice(V, (v + after)[:, row][:, None, None], at)
+            K, V = write(K, k), write(V, v)
             new_keys.append(K)
             new_values.append(V)
-            x = self.after_attention(x, a.transpose(1, 0, 2, 3).reshape(rows, -1), layer)
+            q = q.reshape(rows, self.kv_heads, -1, self.head)
+            scores = jnp.einsum("bkgd,bksd->bkgs", q, read(K))
+            weight = self.jax.nn.softmax(jnp.where(held, scores, -1e30), -1)
+            a = jnp.einsum("bkgs,bksd->bkgd", weight, read(V))
+            x = self.after_attention(x, a.reshape(rows, -1), layer)
         logits = self.logits(x, weights)
         return jnp.argmax(logits, -1).astype("int32"), logits, new_keys, new_values
 
@@ -188,16 +193,14 @@ class Worker:
         pages = -(-context // PAGE)
         table = np.random.default_rng(0).permutation(rows * pages).reshape(rows, pages)
         table = self.jnp.asarray(table, "int32")
-        pools = self.model.zeros(self.model.kv_heads, rows * pages, PAGE, self.model.head)
+        pools = self.model.zeros(rows * pages, self.model.kv_heads, PAGE, self.model.head)
         tokens = self.jnp.arange(rows, dtype="int32") + 100
         times = []
         for step in range(WARM_UP + steps):
             now = position + step % (context - position)
             positions = self.jnp.full((rows,), now, "int32").block_until_ready()
             started = time.perf_counter()
-            tokens, _, *pools = self._decode(
-                self.model.weights, *pools, tokens, positions, table
-            )
+            tokens, _, *pools = self._decode(self.model.weights, *pools, tokens, positions, table)
             tokens.block_until_ready()
             times.append(time.perf_counter() - started)
         return times[WARM_UP:]
@@ -218,6 +221,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("--plugin", required=True, help="the PJRT plugin that runs the programs")
+    parser.add_argument("--layout", choices=["out_in", "in_out"], default="out_in")
     arguments = parser.parse_args()
 
     os.environ["JAX_PLATFORMS"] = "plugin"
@@ -225,7 +229,7 @@ def main():
     from jax._src import xla_bridge
 
     xla_bridge.register_plugin("plugin", library_path=arguments.plugin, priority=500)
-    worker = Worker(Model(jax, arguments.checkpoint, longest=8192))
+    worker = Worker(Model(jax, arguments.checkpoint, arguments.layout, longest=8192))
     for line in sys.stdin:
         print(json.dumps(worker.answer(*line.split())), flush=True)
 
