@@ -49,15 +49,16 @@ bindgen "$header" \
 # of them to its struct.
 sed -E -e '/^pub type _bindgen_ty_[0-9]+ =/d' \
   -e 's/^(pub const PJRT_\w+_STRUCT_SIZE): _bindgen_ty_[0-9]+/\1: usize/' \
-  "$work/raw.rs" >"$work/bindings.rs"
+  "$work/raw.rs" >"$work/types.rs"
 {
+  cat "$work/types.rs"
   echo 'versioned! {'
   # Not PJRT_Api: it is the plugin's table, never a caller's struct.
   awk '/^pub struct PJRT_/ { name = $3; next }
     /^    pub struct_size:/ && name != "PJRT_Api" && name != "" { print name " = " name "_STRUCT_SIZE," }
-    { name = "" }' "$work/bindings.rs"
+    { name = "" }' "$work/types.rs"
   echo '}'
-} >>"$work/bindings.rs"
+} >"$work/bindings.rs"
 rustfmt --edition 2024 --config max_width=100,use_small_heuristics=Max "$work/bindings.rs"
 
 if $check; then
