@@ -26,6 +26,8 @@ def demo(*arguments, **options):
         stdin=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
+        # Jobs in the background of a script ignore Ctrl-C, and what they start inherits that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         **options,
     )
 
