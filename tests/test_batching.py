@@ -190,10 +190,13 @@ def test_l10_abandoned_sequences_are_reclaimed_oldest_first(repository, server, 
             abandoned[0].send([1])
 
         since = server.log.mark()
-        with live_sequences(client, model, LONG_PROMPTS[:FULL]):
-            others = [str(sequence.id) for sequence in abandoned[1:]]
-            server.log.expect(rf"reclaimed sequence {others[-1]} ", since)
-            assert server.log.find(RECLAIMED, since) == others
+        new = [client.sequence(model) for _ in range(FULL)]
+        for sequence, prompt in zip(new, LONG_PROMPTS):
+            sequence.send(prompt)
+        others = [str(sequence.id) for sequence in abandoned[1:]]
+        server.log.expect(rf"reclaimed sequence {others[-1]} ", since)
+        assert server.log.find(RECLAIMED, since) == others
+        end_all(server, model, [sequence.id for sequence in new])
 
 
 # Batches.

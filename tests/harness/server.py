@@ -11,6 +11,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from tlaloc_client.sequence import Client
 
@@ -117,9 +118,27 @@ class Server:
         return json.loads(text)
 
     def statistics(self, model):
+        """The model's counters while nothing is asked of it.
+
+        A request is counted just after its answer went out: wait for the counters to rest.
+        """
+        counters, earlier = self._counters(model), None
+        while counters != earlier:
+            time.sleep(0.05)
+            counters, earlier = self._counters(model), counters
+        return counters
+
+    def _counters(self, model):
         status, text = self.request("GET", f"/v2/models/{model}/stats")
         assert status == 200, text
-        return Statistics.of(json.loads(text)["model_stats"][0])
+        stats = json.loads(text)["model_stats"][0]
+        times = stats["inference_stats"]
+        return Statistics(
+            stats["inference_count"],
+            stats["execution_count"],
+            times["queue"]["ns"],
+            times["compute_input"]["ns"],
+        )
 
     # Inference.
 
@@ -168,29 +187,16 @@ def running(repository, *arguments):
     server.log.path.unlink()
 
 
-class Statistics:
+class Statistics(NamedTuple):
     """Counters of a model since it was loaded; times in nanoseconds. `after - before` works."""
 
-    FIELDS = ("inferences", "executions", "queue", "input")
-
-    def __init__(self, *values):
-        self.inferences, self.executions, self.queue, self.input = values
-
-    @classmethod
-    def of(cls, stats):
-        times = stats["inference_stats"]
-        return cls(
-            stats["inference_count"],
-            stats["execution_count"],
-            times["queue"]["ns"],
-            times["compute_input"]["ns"],
-        )
+    inferences: int
+    executions: int
+    queue: int
+    input: int
 
     def __sub__(self, earlier):
-        return Statistics(*(getattr(self, f) - getattr(earlier, f) for f in self.FIELDS))
-
-    def __repr__(self):
-        return f"Statistics({', '.join(f'{f}={getattr(self, f)}' for f in self.FIELDS)})"
+        return Statistics(*(now - then for now, then in zip(self, earlier)))
 
 
 class Log:
