@@ -4,6 +4,7 @@ import copy
 import json
 import re
 import subprocess
+import uuid
 
 import numpy as np
 import pytest
@@ -398,6 +399,40 @@ def test_a_failed_request_with_end_frees_the_sequence(client):
         sequence.send([VOCABULARY], end=True)
     with refused("must specify the START flag"):
         sequence.send([1], start=False)
+
+
+def test_an_output_that_does_not_fit_leaves_the_step_done(server, serving):
+    """The tokens are appended all the same, which the refusal says: they are not to be sent again."""
+    import tritonclient.grpc as triton
+    from tritonclient.utils import shared_memory
+
+    with triton.InferenceServerClient(f"127.0.0.1:{server.grpc_port}") as client:
+        key = f"/tlaloc-{uuid.uuid4().hex}"
+        region = shared_memory.create_shared_memory_region("logits", key, 4 * VOCABULARY)
+        client.register_system_shared_memory("logits", key, 4 * VOCABULARY)
+        try:
+            with server.client() as other, other.sequence(NAME) as sequence:
+                ids = [sequence.next_token(PROMPT["prompt_ids"])]
+
+                def step(room):
+                    tokens = triton.InferInput("TOKENS", [1, 1], "INT32")
+                    tokens.set_data_from_numpy(np.array([ids[-1:]], np.int32))
+                    output = triton.InferRequestedOutput("LOGITS")
+                    output.set_shared_memory("logits", room)
+                    client.infer(NAME, [tokens], outputs=[output], sequence_id=sequence.id)
+
+                with refused("its tokens are appended, but its outputs cannot be delivered") as error:
+                    step(4 * VOCABULARY - 4)
+                assert f"model '{NAME}': " in error.value.message()
+                ids.append(PROMPT["greedy_ids"][1])
+                step(4 * VOCABULARY)
+                logits = shared_memory.get_contents_as_numpy(region, np.float32, [VOCABULARY])
+                ids.append(int(logits.argmax()))
+                ids.append(sequence.next_token(ids[-1:]))
+            assert_ids(ids, PROMPT["greedy_ids"][:4])
+        finally:
+            client.unregister_system_shared_memory("logits")
+            shared_memory.destroy_shared_memory_region(region)
 
 
 def test_text_ids_and_numbers_are_different_sequences(client):

@@ -104,21 +104,27 @@ impl SequenceInstance {
     /// does this wait for it.
     pub fn execute(&self, requests: Requests<'_>) {
         let at = now_ns();
-        for request in requests {
-            let spare = self.shared.inbox.lock().spare.pop().unwrap_or_default();
-            let parsed = intake::parse(&request, &self.model.config, &self.geometry, spare);
+        let mut incoming: Vec<Incoming> = requests
+            .map(|request| {
+                let spare = self.shared.inbox.lock().spare.pop().unwrap_or_default();
+                let parsed = intake::parse(&request, &self.model.config, &self.geometry, spare);
+                Incoming { request, parsed, at }
+            })
+            .collect();
+        {
+            // All at once: the thread may be awake, and what Triton hands over together is one batch.
             let mut inbox = self.shared.inbox.lock();
-            if inbox.dead {
-                drop(inbox);
-                // Not in the statistics: the instance is not at work any more.
-                drop(request.fail(triton_backend::Error::internal(format!(
-                    "model '{}': the instance thread has ended; load the model again",
-                    self.model.name
-                ))));
-                continue;
+            if !inbox.dead {
+                inbox.outstanding += incoming.len();
+                inbox.requests.append(&mut incoming);
             }
-            inbox.outstanding += 1;
-            inbox.requests.push(Incoming { request, parsed, at });
+        }
+        for Incoming { request, .. } in incoming {
+            // Not in the statistics: the instance is not at work any more.
+            drop(request.fail(triton_backend::Error::internal(format!(
+                "model '{}': the instance thread has ended; load the model again",
+                self.model.name
+            ))));
         }
         self.shared.arrived.notify_one();
         if !self.model.settings.backend_batching {
@@ -347,7 +353,13 @@ fn answer(
             })?;
             let held = i32::try_from(reply.pages_held).unwrap_or(i32::MAX);
             let answer = Answer { logits, row: row.row, vocab, pages: [held, 0] };
-            answer::fill(response, wants, &model.config.outputs, &answer)
+            answer::fill(response, wants, &model.config.outputs, &answer).map_err(|error| {
+                triton_backend::Error::internal(format!(
+                    "model '{}': the request ran and its tokens are appended, but its outputs \
+                     cannot be delivered: {error}",
+                    model.name
+                ))
+            })
         }),
     };
     let times = Times {
