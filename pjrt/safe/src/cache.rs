@@ -83,9 +83,14 @@ impl CompileCache {
     }
 
     fn write(&self, path: &Path, program: &[u8]) -> io::Result<()> {
-        // Under a name of its own until it is whole, so that nobody reads half a file.
-        let partial = path.with_extension(format!("{}.partial", std::process::id()));
-        let written = File::create(&partial).and_then(|mut file| {
+        // Under a name of its own until it is whole, so that nobody reads half a file. Threads of this
+        // process may write the same program at once, and so may a process of the same number in
+        // another container.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let (process, thread) = (std::process::id(), std::thread::current().id());
+        let partial =
+            path.with_extension(format!("{process}-{thread:?}-{}.partial", now.as_nanos()));
+        let written = File::create_new(&partial).and_then(|mut file| {
             file.write_all(MAGIC)?;
             file.write_all(&Sha256::digest(program))?;
             file.write_all(program)
@@ -175,6 +180,26 @@ fn processor() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn threads_that_keep_one_program_at_once_do_not_meet() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = CompileCache::open(folder.path()).unwrap();
+        let path = folder.path().join("program");
+        std::thread::scope(|scope| {
+            for writer in 0..4_u8 {
+                let (cache, path) = (&cache, &path);
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        // Of different lengths, as compilations of one text may be.
+                        cache.write(path, &vec![writer; 50_000 + usize::from(writer)]).unwrap();
+                        assert!(program(&fs::read(path).unwrap()).is_some());
+                    }
+                });
+            }
+        });
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing but the program");
+    }
 
     #[test]
     fn only_a_whole_file_holds_a_program() {
