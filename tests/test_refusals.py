@@ -102,6 +102,10 @@ def three_pages(config):
     next(output for output in config["output"] if output["name"] == "KV_PAGES")["dims"] = ["3"]
 
 
+def narrow_logits(config):
+    next(output for output in config["output"] if output["name"] == "LOGITS")["dims"] = ["95"]
+
+
 BAD_CONFIGS = {
     "no sequence batching": (without_sequence_batching, "needs sequence_batching"),
     "direct strategy": (direct_strategy, "uses the direct strategy; use oldest"),
@@ -124,6 +128,10 @@ BAD_CONFIGS = {
     "tokens of another type": (float_tokens, "TOKENS"),
     "tokens of fixed length": (fixed_length, "TOKENS"),
     "three pages": (three_pages, r"the pages output is \[ 2 \]"),
+    "another vocabulary": (
+        narrow_logits,
+        r"the vocabulary has 96 tokens, but config.pbtxt declares output 'LOGITS' with dims \[95\]",
+    ),
     "switch neither true nor false": (parameter("donate_kv_pools", "yes"), "donate_kv_pools"),
     "wait not a number": (
         parameter("cohort_wait_microseconds", "soon"),
@@ -145,9 +153,12 @@ def test_a_bad_configuration_is_refused(server, broken, config, case):
     change, message = BAD_CONFIGS[case]
     bad = copy.deepcopy(config)
     change(bad)
+    mark = server.log.mark()
     with pytest.raises(LoadError, match=message):
         server.load(broken.name, bad)
     check_it_loads(server, broken)
+    # Triton finalizes the model that was never initialized.
+    assert "is not initialized" not in server.log.text(mark)
 
 
 def test_control_the_unchanged_configuration_loads(server, broken, config):
@@ -421,7 +432,9 @@ def test_an_output_that_does_not_fit_leaves_the_step_done(server, serving):
                     output.set_shared_memory("logits", room)
                     client.infer(NAME, [tokens], outputs=[output], sequence_id=sequence.id)
 
-                with refused("its tokens are appended, but its outputs cannot be delivered") as error:
+                with refused(
+                    "its tokens are appended, but its outputs cannot be delivered"
+                ) as error:
                     step(4 * VOCABULARY - 4)
                 assert f"model '{NAME}': " in error.value.message()
                 ids.append(PROMPT["greedy_ids"][1])

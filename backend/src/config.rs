@@ -27,6 +27,8 @@ pub struct SequenceConfig {
 pub struct Outputs {
     /// FP32 `[vocab]`: logits of the last token sent.
     pub logits: Option<String>,
+    /// The dims declared for the logits.
+    pub logits_dims: Vec<i64>,
     /// INT32 `[-1]`: emitted tokens of a speculative model.
     pub emitted: Option<String>,
     /// INT32 `[2]`: KV pages and ring pages held.
@@ -168,7 +170,10 @@ impl Outputs {
         for output in outputs {
             let (name, data_type, dims) = (name(output), data_type(output), dims(output));
             let (kind, slot) = match (data_type.as_str(), dims.as_slice()) {
-                ("TYPE_FP32", _) => ("logits", &mut read.logits),
+                ("TYPE_FP32", _) => {
+                    read.logits_dims = dims;
+                    ("logits", &mut read.logits)
+                }
                 ("TYPE_INT32", [-1]) => ("tokens", &mut read.emitted),
                 ("TYPE_INT32", [1]) => ("next token", &mut read.next_token),
                 ("TYPE_INT32", [2]) => ("pages", &mut read.pages),
@@ -314,7 +319,10 @@ mod tests {
         let mut config = good();
         config["output"] = json!([{"name": "SCORES", "data_type": "TYPE_FP32", "dims": [11]}]);
         let read = SequenceConfig::read(&config).unwrap();
-        assert_eq!(read.outputs, Outputs { logits: Some("SCORES".into()), ..Outputs::default() });
+        assert_eq!(
+            read.outputs,
+            Outputs { logits: Some("SCORES".into()), logits_dims: vec![11], ..Outputs::default() }
+        );
     }
 
     #[test]

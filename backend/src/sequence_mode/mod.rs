@@ -105,6 +105,17 @@ fn check_served(
         };
         return Err(Error::Mismatch { manifest: manifest.to_owned(), reason: reason.to_owned() });
     }
+    let vocab = i64::try_from(artifact.vocab_size()).unwrap_or(i64::MAX);
+    if let Some(name) = &config.outputs.logits
+        && ![vec![vocab], vec![-1]].contains(&config.outputs.logits_dims)
+    {
+        let found = &config.outputs.logits_dims;
+        let reason = format!(
+            "the vocabulary has {vocab} tokens, but config.pbtxt declares output '{name}' with dims \
+             {found:?}"
+        );
+        return Err(Error::Mismatch { manifest: manifest.to_owned(), reason });
+    }
     let feature = match artifact.version() {
         SchemaVersion::V1 | SchemaVersion::V2 => return Ok(()),
         SchemaVersion::V3 => "a windowed KV pool (tlaloc-serving-v3)",

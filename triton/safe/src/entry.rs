@@ -177,7 +177,7 @@ unsafe extern "C" fn model_finalize<B: Backend>(
     let call = "TRITONBACKEND_ModelFinalize";
     guard(call, || {
         // SAFETY: the server gives a model that it initialized, after its instances.
-        let ModelState { model, span } = *unsafe {
+        let state = unsafe {
             take_state::<_, ModelState<B>>(
                 call,
                 sys::TRITONBACKEND_ModelState,
@@ -185,7 +185,10 @@ unsafe extern "C" fn model_finalize<B: Backend>(
                 raw,
             )?
         };
-        span.in_scope(|| drop(model));
+        if let Some(state) = state {
+            let ModelState { model, span } = *state;
+            span.in_scope(|| drop(model));
+        }
         Ok(())
     })
 }
@@ -226,7 +229,7 @@ unsafe extern "C" fn model_instance_finalize<B: Backend>(
     let call = "TRITONBACKEND_ModelInstanceFinalize";
     guard(call, || {
         // SAFETY: the server gives an instance that it initialized, with no execution under way.
-        let InstanceState { instance, span, _open } = *unsafe {
+        let state = unsafe {
             take_state::<_, InstanceState<B>>(
                 call,
                 sys::TRITONBACKEND_ModelInstanceState,
@@ -234,7 +237,10 @@ unsafe extern "C" fn model_instance_finalize<B: Backend>(
                 raw,
             )?
         };
-        span.in_scope(|| drop(instance));
+        if let Some(state) = state {
+            let InstanceState { instance, span, _open } = *state;
+            span.in_scope(|| drop(instance));
+        }
         Ok(())
     })
 }
@@ -341,7 +347,8 @@ unsafe fn state<'a, O, S>(
     unsafe { get(call, function, object)?.cast::<S>().as_ref().ok_or(Error::NoState { call }) }
 }
 
-/// Takes the state from a Triton object, for the entry point `call`.
+/// Takes the state from a Triton object, for the entry point `call`. There is none where the object
+/// was not initialized: Triton finalizes a model whose initialization failed.
 ///
 /// # Safety
 /// `object` must be what `get_state` and `set_state` take; its state must be null or an `S` that came
@@ -351,14 +358,14 @@ unsafe fn take_state<O, S>(
     get_state: GetState<O>,
     set_state: SetState<O>,
     object: *mut O,
-) -> Result<Box<S>, Error> {
+) -> Result<Option<Box<S>>, Error> {
     // SAFETY: the caller's promise; the state is taken once, for the object forgets it.
     unsafe {
         let state = get(call, get_state, object)?.cast::<S>();
         if state.is_null() {
-            return Err(Error::NoState { call });
+            return Ok(None);
         }
         check(call, set_state(object, ptr::null_mut()))?;
-        Ok(Box::from_raw(state))
+        Ok(Some(Box::from_raw(state)))
     }
 }
