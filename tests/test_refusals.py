@@ -413,7 +413,7 @@ def test_a_failed_request_with_end_frees_the_sequence(client):
 
 
 def test_an_output_that_does_not_fit_leaves_the_step_done(server, serving):
-    """The tokens are appended all the same, which the refusal says: they are not to be sent again."""
+    """The tokens are appended, which the refusal says: they are not to be sent again."""
     import tritonclient.grpc as triton
     from tritonclient.utils import shared_memory
 

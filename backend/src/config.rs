@@ -14,6 +14,9 @@ pub struct SequenceConfig {
     pub tokens: String,
     /// Names of the outputs.
     pub outputs: Outputs,
+    /// Whether the controls are declared: Triton then writes every correlation id to a tensor of 8
+    /// bytes, whatever its length.
+    pub controls: bool,
     /// How long Triton keeps an idle sequence.
     pub max_sequence_idle: Duration,
     /// How long Triton's own batcher delays a request.
@@ -109,7 +112,9 @@ pub enum Error {
         needed: &'static str,
     },
     /// Controls are missing.
-    #[error("sequence_batching must declare the START, END and CORRID controls; missing:{0}")]
+    #[error(
+        "sequence_batching must declare the START, END and CORRID controls, or none of them; missing:{0}"
+    )]
     MissingControls(String),
 }
 
@@ -139,7 +144,8 @@ impl SequenceConfig {
         if batching.get("direct").is_some_and(|value| !value.is_null()) {
             return Err(Error::Direct);
         }
-        check_controls(list(batching.get("control_input")))?;
+        let controls = list(batching.get("control_input"));
+        check_controls(controls)?;
         let microseconds = |value| {
             integer(value).and_then(|value| u64::try_from(value).ok()).map(Duration::from_micros)
         };
@@ -147,6 +153,7 @@ impl SequenceConfig {
             max_batch_size,
             tokens,
             outputs,
+            controls: !controls.is_empty(),
             max_sequence_idle: microseconds(batching.get("max_sequence_idle_microseconds"))
                 .filter(|idle| !idle.is_zero())
                 .unwrap_or(Duration::from_secs(1)),
@@ -191,7 +198,11 @@ impl Outputs {
     }
 }
 
+/// All three controls, or none: the backend reads ids and flags from the request itself.
 fn check_controls(inputs: &[Value]) -> Result<(), Error> {
+    if inputs.is_empty() {
+        return Ok(());
+    }
     let (mut start, mut end, mut correlation) = (false, false, false);
     for input in inputs {
         for control in list(input.get("control")) {
@@ -315,6 +326,14 @@ mod tests {
     }
 
     #[test]
+    fn controls_may_be_left_out_altogether() {
+        assert!(SequenceConfig::read(&good()).unwrap().controls);
+        let mut config = good();
+        config["sequence_batching"]["control_input"] = json!([]);
+        assert!(!SequenceConfig::read(&config).unwrap().controls);
+    }
+
+    #[test]
     fn names_of_outputs_are_free_and_two_may_be_absent() {
         let mut config = good();
         config["output"] = json!([{"name": "SCORES", "data_type": "TYPE_FP32", "dims": [11]}]);
@@ -360,7 +379,12 @@ mod tests {
                 },
                 "missing: CORRID",
             ),
-            (|c| c["sequence_batching"]["control_input"] = json!([]), "missing: START END CORRID"),
+            (
+                |c| {
+                    c["sequence_batching"]["control_input"].as_array_mut().unwrap().drain(..2);
+                },
+                "missing: START END",
+            ),
             (
                 |c| {
                     c["sequence_batching"]["control_input"][0]["control"][0] =

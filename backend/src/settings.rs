@@ -35,7 +35,7 @@ impl Kind {
             Kind::Flag => "`true` or `false`".into(),
             Kind::Fraction => "above 0, at most 1".into(),
             Kind::Path => "a path".into(),
-            Kind::Microseconds(most) => format!("whole number, 0 to {most}"),
+            Kind::Microseconds(most) => format!("a whole number, 0 to {most}"),
         }
     }
 }

@@ -40,17 +40,19 @@ pub fn parse(
     tokens: Vec<i32>,
 ) -> Parsed {
     let flags = request.flags();
+    let sequence = match request.correlation_id() {
+        CorrelationId::None => None,
+        CorrelationId::Number(id) => Some(SequenceId::Number(id)),
+        CorrelationId::Text(id) => Some(SequenceId::Text(Arc::from(id.as_str()))),
+    };
     let tokens = read_tokens(request, &config.tokens, tokens).and_then(|tokens| {
+        check_id(sequence.as_ref(), config)?;
         check_parameters(request)?;
         geometry.check_tokens(&tokens, flags.start, flags.end)?;
         Ok(tokens)
     });
     Parsed {
-        sequence: match request.correlation_id() {
-            CorrelationId::None => None,
-            CorrelationId::Number(id) => Some(SequenceId::Number(id)),
-            CorrelationId::Text(id) => Some(SequenceId::Text(Arc::from(id.as_str()))),
-        },
+        sequence,
         start: flags.start,
         end: flags.end,
         tokens,
@@ -66,6 +68,21 @@ fn wants(request: &Request, outputs: &Outputs) -> Wants {
         wants.next_token |= name == outputs.next_token.as_deref();
     }
     wants
+}
+
+/// Triton writes a text id, behind 4 bytes of length, to the CORRID tensor of 8 bytes. A longer one
+/// overruns the server's heap before the backend sees the request, so its client has to be told.
+fn check_id(sequence: Option<&SequenceId>, config: &SequenceConfig) -> Result<(), Refusal> {
+    match sequence {
+        Some(SequenceId::Text(id)) if config.controls && id.len() > 4 => {
+            Err(Refusal::Malformed(format!(
+                "the text correlation id {id:?} is longer than the 4 bytes for which this model's \
+                 CORRID control has room in Triton: use a number, or serve the model without \
+                 control_input"
+            )))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Generations (`max_tokens`) are for models with a tokens output, which this version does not serve;
