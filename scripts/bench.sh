@@ -77,13 +77,14 @@ fi
 say "building"
 (cd "$ROOT" && cargo build --release --locked -p triton-tlaloc -p tlaloc-export -p config-gen -p tlaloc-bench >&2)
 TLALOC_BACKEND_DIR=$(install_backend "$TARGET/release/libtriton_tlaloc.so")
-export TLALOC_BACKEND_DIR
+export TLALOC_BACKEND_DIR TLALOC_COMPILE_CACHE_DIR=$CACHE/programs
 
 work=$(mktemp -d "$CACHE/bench.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 say "exporting"
 "$TARGET/release/tlaloc-export" "$TLALOC_SMOLLM2" --out "$work/artifact" "${EXPORT_OPTIONS[@]}" >&2
-# The model's weights are hard links: server and bare loop read the same memory.
+# The model's weights are hard links and compiled programs are shared: server and
+# bare loop run the same code on the same memory.
 "$TARGET/release/config-gen" "$work/artifact" --repository "$work/repository" --name bench >&2
 
 header=$(facts)
@@ -91,7 +92,7 @@ say "measuring"
 if ! PYTHONPATH=$ROOT/bench:$SCRIPTS "$TLALOC_PYTHON" -m rounds "$work/measurements.jsonl" \
   --rounds "$rounds" --steps "$steps" --prefills "$prefills" \
   --bench "$TARGET/release/tlaloc-bench" --artifact "$work/artifact" \
-  --plugin "$TLALOC_PJRT_PLUGIN_PATH" --cache "$CACHE/bench-programs" \
+  --plugin "$TLALOC_PJRT_PLUGIN_PATH" --cache "$CACHE/programs" \
   --serve "$SCRIPTS/serve.sh" "$work/repository" "$work/server.log" "${contestants[@]}"; then
   tail -n 20 "$work/server.log" >&2
   die "a contestant failed; its words, and the end of the server's log, are above"

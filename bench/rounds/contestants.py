@@ -40,8 +40,11 @@ class Replay:
 
     def measure(self):
         for batch in (1, 4):
-            report = self._run("--batch", batch, "--position", POSITION, "--steps", self._effort.steps)
+            report = self._run(
+                "--batch", batch, "--position", POSITION, "--steps", self._effort.steps
+            )
             yield f"replay decode b{batch}", report["milliseconds"]["median"]
+            yield f"replay decode b{batch}, mean", report["milliseconds"]["mean"]
             yield f"weights read by replay decode b{batch} (GB/s)", report["gigabytes_per_s"]
         report = self._run("--kind", "prefill", "--steps", self._effort.prefills)
         yield f"replay prefill {PREFILL}", report["milliseconds"]["median"]
@@ -63,36 +66,43 @@ class Bandwidth:
 
 
 class Jax:
-    """`scripts/peers/jax_llama.py`, which stays between rounds with its programs compiled."""
+    """`scripts/peers/jax_llama.py`, which stays between rounds with its programs compiled.
+
+    Each figure comes from the weight layout that JAX computes it fastest with.
+    """
 
     def __init__(self, python, script, checkpoint, plugin, effort):
         self._effort = effort
-        self._process = subprocess.Popen(
-            [python, script, checkpoint, "--plugin", plugin],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        command = [python, script, checkpoint, "--plugin", plugin, "--layout"]
+        self._workers = {
+            layout: subprocess.Popen(
+                [*command, layout], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            for layout in ("out_in", "in_out")
+        }
 
     def measure(self):
-        for batch in (1, 4):
-            time = self._ask("decode", batch, CONTEXT, POSITION, self._effort.steps)
+        for batch, layout in ((1, "out_in"), (4, "in_out")):
+            time = self._ask(layout, "decode", batch, CONTEXT, POSITION, self._effort.steps)
             yield f"jax decode b{batch}", time
-        yield f"jax prefill {PREFILL}", self._ask("prefill", PREFILL, self._effort.prefills)
+        time = self._ask("out_in", "prefill", PREFILL, self._effort.prefills)
+        yield f"jax prefill {PREFILL}", time
 
-    def _ask(self, *words):
-        print(*words, file=self._process.stdin, flush=True)
-        answer = self._process.stdout.readline()
+    def _ask(self, layout, *words):
+        worker = self._workers[layout]
+        print(*words, file=worker.stdin, flush=True)
+        answer = worker.stdout.readline()
         if not answer:
-            raise RuntimeError(f"the JAX peer ended with {self._process.wait()}")
+            raise RuntimeError(f"the JAX peer ended with {worker.wait()}")
         return json.loads(answer)["milliseconds"]
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        self._process.stdin.close()
-        self._process.wait()
+        for worker in self._workers.values():
+            worker.stdin.close()
+            worker.wait()
 
 
 class LlamaCpp:

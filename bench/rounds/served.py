@@ -66,25 +66,26 @@ class Served:
             return False
 
     def measure(self):
-        times, statistics = self._decode(1)
-        yield "client decode b1", median(times)
-        yield "server compute decode b1", median(step.compute for step in statistics)
-        yield "server queue and input decode b1", median(step.before for step in statistics)
-        times, statistics = self._decode(4)
-        yield "client decode b4", median(times)
-        full = [step.compute for step in statistics if step.executions == 1]
-        yield "decode b4 steps that ran as one batch (%)", 100 * len(full) / len(statistics)
-        yield "server compute decode b4", median(full)
+        for count in (1, 4):
+            times, counters = self._decode(count)
+            yield f"client decode b{count}", median(times)
+            yield f"server compute decode b{count}, mean", counters.compute(count)
+            if count == 1:
+                yield f"server queue and input decode b{count}, mean", counters.before
+            share = counters.executions(count) * count / counters.requests
+            yield f"requests of decode b{count} in batches of {count} (%)", 100 * share
 
     def _decode(self, count):
-        """Steps of `count` sequences side by side.
+        """Steps of `count` sequences side by side, each at its own client's pace.
 
         Returns every request's time as its client saw it, and what the server
-        says of every step. The sequences begin each step together, after the
-        statistics of the last one were read.
+        counted meanwhile.
         """
         readings = []
-        together = threading.Barrier(count, lambda: readings.append(self._statistics(count)))
+        prompted = threading.Barrier(count, lambda: readings.append(self._statistics(count)))
+        stepped = threading.Barrier(
+            count, lambda: readings.append(self._statistics(count * self._steps))
+        )
 
         def work(number):
             times = []
@@ -92,21 +93,23 @@ class Served:
             with Client(self._url) as client, client.sequence(MODEL) as sequence:
                 try:
                     token = sequence.next_token(prompt)
-                    together.wait()
+                    prompted.wait()
                     for _ in range(self._steps):
                         started = time.perf_counter()
                         token = sequence.next_token([token])
                         times.append(1e3 * (time.perf_counter() - started))
-                        together.wait()
+                    stepped.wait()
                 except BaseException:
-                    together.abort()
+                    prompted.abort()
+                    stepped.abort()
                     raise
             return times
 
         with ThreadPoolExecutor(count) as pool:
             times = [time for times in pool.map(work, range(count)) for time in times]
         self._statistics(count)  # the requests that ended the sequences
-        return times, [after - before for before, after in pairwise(readings)]
+        before, after = readings
+        return times, after - before
 
     def _statistics(self, requests):
         """The model's counters after `requests` more requests.
@@ -127,44 +130,47 @@ class Served:
 class Counters:
     """A model's counters of successful requests, times in milliseconds; `after - before` works."""
 
-    def __init__(self, requests, executions, queue_and_input, compute):
+    def __init__(self, requests, queue_and_input, batches):
         self.requests = requests
-        self.executions = executions
         self._queue_and_input = queue_and_input
-        self._compute = compute
+        # (executions, milliseconds of compute) by batch size
+        self._batches = batches
 
     @classmethod
     def of(cls, model):
         times = model.inference_stats
         return cls(
             times.success.count,
-            model.execution_count,
             (times.queue.ns + times.compute_input.ns) / 1e6,
-            times.compute_infer.ns / 1e6,
+            {
+                batch.batch_size: (batch.compute_infer.count, batch.compute_infer.ns / 1e6)
+                for batch in model.batch_stats
+            },
         )
 
     def __sub__(self, earlier):
         return Counters(
             self.requests - earlier.requests,
-            self.executions - earlier.executions,
             self._queue_and_input - earlier._queue_and_input,
-            self._compute - earlier._compute,
+            {
+                size: tuple(now - then for now, then in zip(new, earlier._batches.get(size, (0, 0))))
+                for size, new in self._batches.items()
+            },
         )
 
     @property
     def before(self):
-        """Time of a request between its arrival and its execution."""
+        """Mean time of a request between its arrival and its execution."""
         return self._queue_and_input / self.requests
 
-    @property
-    def compute(self):
-        """Time of a request's execution, which the requests of a batch share."""
-        return self._compute / self.requests
+    def executions(self, size):
+        """Executions of batches of this size."""
+        return self._batches.get(size, (0, 0))[0]
 
-
-def pairwise(values):
-    """Neighbours; itertools has it from Python 3.10 on."""
-    return zip(values, values[1:])
+    def compute(self, size):
+        """Mean time of an execution of a batch of this size."""
+        executions, time = self._batches[size]
+        return time / executions
 
 
 def free_ports(count):
