@@ -10,17 +10,20 @@ import os
 import signal
 import sys
 
-from tlaloc_client.checkpoint import Checkpoint
-from tlaloc_client.conversation import Conversation
-from tlaloc_client.sequence import Client
-from tritonclient.utils import InferenceServerException
+try:
+    from tlaloc_client.checkpoint import Checkpoint
+    from tlaloc_client.conversation import Conversation
+    from tlaloc_client.sequence import Client
+    from tritonclient.utils import InferenceServerException
+except ModuleNotFoundError as missing:
+    sys.exit(f"chat: {missing.name} is missing; run this with $TLALOC_PYTHON of scripts/setup.sh")
 
 
 def arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--model", default="smollm2", help="its name on the server (%(default)s)")
+    parser.add_argument("--model", default="chat", help="its name on the server (%(default)s)")
     parser.add_argument("--url", default="localhost:8001", help="host:port of gRPC (%(default)s)")
     parser.add_argument(
         "--checkpoint",
@@ -36,7 +39,7 @@ def arguments():
     if chosen.question is None and not chosen.interactive:
         parser.error("give --question or --interactive")
     if chosen.checkpoint is None:
-        parser.error("give --checkpoint, or set TLALOC_SMOLLM2 (scripts/setup.sh --env prints it)")
+        parser.error("give --checkpoint, or export TLALOC_SMOLLM2 (scripts/setup.sh --env prints it)")
     if chosen.max_tokens < 1:
         parser.error("--max-tokens must be at least 1")
     return chosen

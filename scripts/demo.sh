@@ -106,6 +106,7 @@ while [[ $# -gt 0 ]]; do
   esac
   shift 2
 done
+[[ $max_tokens =~ ^[1-9][0-9]*$ ]] || die "--max-tokens is '$max_tokens', it should be a positive number"
 [[ -z $checkpoint || -z $hf_id ]] || die "--checkpoint and --hf-id exclude each other"
 
 if [[ -n $hf_id ]]; then

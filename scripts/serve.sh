@@ -49,4 +49,5 @@ exec "$TLALOC_TRITONSERVER" \
   --http-address 127.0.0.1 --http-port "$http_port" \
   --grpc-address 127.0.0.1 --grpc-port "$grpc_port" \
   --metrics-address 127.0.0.1 --metrics-port "$metrics_port" \
+  --exit-timeout-secs 5 \
   "$@"

@@ -55,7 +55,7 @@ def test_control_pools_that_are_not_donated_move(decoded):
 def test_no_program_needs_memory_for_a_pool(server, decoded):
     # A pool is 0.75 MiB. The address alone would not show a copy made on the way.
     needed = server.log.find(
-        r"model 'in_place': (?:compiled|took from the compile cache) decode_b1_c64 .*"
+        r"model 'in_place': (?:compiled|read from the compile cache) decode_b1_c64 .*"
         r"needs (\d+) MiB of temporary memory"
     )
     assert needed == ["0"]

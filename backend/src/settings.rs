@@ -211,8 +211,8 @@ pub enum Error {
     },
     /// `config.pbtxt` asks for a mode that this version does not serve.
     #[error(
-        "config.pbtxt has no 'serving_manifest' parameter; this version serves sequence mode only, \
-         write the model with config-gen"
+        "config.pbtxt has no 'serving_manifest' parameter; this version serves sequence mode only: \
+         write the model with config-gen --kv-mode sequence"
     )]
     NoMode,
 }

@@ -226,7 +226,7 @@ impl Body {
         }
         info!(
             "{} {} ({}) in {} ms{}",
-            if kept.is_some() { "took from the compile cache" } else { "compiled" },
+            if kept.is_some() { "read from the compile cache" } else { "compiled" },
             entry.id,
             self.name,
             started.elapsed().as_millis(),
