@@ -39,7 +39,9 @@ def arguments():
     if chosen.question is None and not chosen.interactive:
         parser.error("give --question or --interactive")
     if chosen.checkpoint is None:
-        parser.error("give --checkpoint, or export TLALOC_SMOLLM2 (scripts/setup.sh --env prints it)")
+        parser.error(
+            "give --checkpoint, or export TLALOC_SMOLLM2 (scripts/setup.sh --env prints it)"
+        )
     if chosen.max_tokens < 1:
         parser.error("--max-tokens must be at least 1")
     return chosen

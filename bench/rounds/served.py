@@ -153,7 +153,9 @@ class Counters:
             self.requests - earlier.requests,
             self._queue_and_input - earlier._queue_and_input,
             {
-                size: tuple(now - then for now, then in zip(new, earlier._batches.get(size, (0, 0))))
+                size: tuple(
+                    now - then for now, then in zip(new, earlier._batches.get(size, (0, 0)))
+                )
                 for size, new in self._batches.items()
             },
         )
