@@ -114,17 +114,17 @@ class Served:
     def _statistics(self, requests):
         """The model's counters after `requests` more requests.
 
-        The server counts a request after it has answered it.
+        The server counts a request after it has answered it, and its batch after that.
         """
         self._requests += requests
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
             model = self._control.get_inference_statistics(MODEL).model_stats[0]
             statistics = Counters.of(model)
-            if statistics.requests >= self._requests:
+            if statistics.batched >= self._requests:
                 return statistics
             time.sleep(0.001)
-        raise RuntimeError(f"the server counts {statistics.requests} of {self._requests} requests")
+        raise RuntimeError(f"the server counts {statistics.batched} of {self._requests} requests")
 
 
 class Counters:
@@ -164,6 +164,11 @@ class Counters:
     def before(self):
         """Mean time of a request between its arrival and its execution."""
         return self._queue_and_input / self.requests
+
+    @property
+    def batched(self):
+        """Requests in the batches counted."""
+        return sum(size * executions for size, (executions, _) in self._batches.items())
 
     def executions(self, size):
         """Executions of batches of this size."""
