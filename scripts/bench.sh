@@ -44,6 +44,18 @@ facts() {
 FACTS
 }
 
+# Runs on every way out. The driver ends what it has started.
+clean_up() {
+  local status=$?
+  trap - EXIT
+  if [[ -n $driver ]]; then
+    kill "$driver" 2>/dev/null || true
+    wait "$driver" 2>/dev/null || true
+  fi
+  rm -rf "$work"
+  exit "$status"
+}
+
 rounds=7 steps=30 prefills=3 peers=''
 while [[ $# -gt 0 ]]; do
   case $1 in
@@ -80,7 +92,10 @@ TLALOC_BACKEND_DIR=$(install_backend "$TARGET/release/libtriton_tlaloc.so")
 export TLALOC_BACKEND_DIR TLALOC_COMPILE_CACHE_DIR=$CACHE/programs
 
 work=$(mktemp -d "$CACHE/bench.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+driver=''
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 say "exporting"
 "$TARGET/release/tlaloc-export" "$TLALOC_SMOLLM2" --out "$work/artifact" "${EXPORT_OPTIONS[@]}" >&2
 # The model's weights are hard links and compiled programs are shared: server and
@@ -89,13 +104,17 @@ say "exporting"
 
 header=$(facts)
 say "measuring"
-if ! PYTHONPATH=$ROOT/bench:$SCRIPTS "$TLALOC_PYTHON" -m rounds "$work/measurements.jsonl" \
+# In the background, because a signal waits for what runs in the foreground.
+PYTHONPATH=$ROOT/bench:$SCRIPTS "$TLALOC_PYTHON" -m rounds "$work/measurements.jsonl" \
   --rounds "$rounds" --steps "$steps" --prefills "$prefills" \
   --bench "$TARGET/release/tlaloc-bench" --artifact "$work/artifact" \
   --plugin "$TLALOC_PJRT_PLUGIN_PATH" --cache "$CACHE/programs" \
-  --serve "$SCRIPTS/serve.sh" "$work/repository" "$work/server.log" "${contestants[@]}"; then
-  tail -n 20 "$work/server.log" >&2
+  --serve "$SCRIPTS/serve.sh" "$work/repository" "$work/server.log" "${contestants[@]}" &
+driver=$!
+if ! wait "$driver"; then
+  tail -n 20 "$work/server.log" >&2 || true
   die "a contestant failed; its words, and the end of the server's log, are above"
 fi
+driver=''
 printf '%s\n\n' "$header"
 "$TARGET/release/tlaloc-bench" compare "$work/measurements.jsonl"
