@@ -6,7 +6,7 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from statistics import median
+from statistics import mean, median
 
 from tlaloc_client.sequence import Client
 from tritonclient.grpc import InferenceServerClient
@@ -69,6 +69,8 @@ class Served:
         for count in (1, 4):
             times, counters = self._decode(count)
             yield f"client decode b{count}", median(times)
+            above = mean(times) - counters.compute(count)
+            yield f"client above server compute decode b{count}, mean", above
             yield f"server compute decode b{count}, mean", counters.compute(count)
             if count == 1:
                 yield f"server queue and input decode b{count}, mean", counters.before
