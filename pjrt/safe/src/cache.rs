@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use parking_lot::Mutex;
-use sha2::{Digest, Sha256};
+use sha2::{Digest as _, Sha256};
 use tlaloc_pjrt_sys::{PJRT_Executable_DeserializeAndLoad_Args, Versioned};
 use tracing::warn;
 
@@ -15,10 +14,11 @@ use crate::api::call;
 use crate::client::Client;
 use crate::compile::{COMPILE_OPTIONS, Executable};
 use crate::error::Error;
+use crate::plugin::Digest;
 
 /// Start of every file; a change of the format changes it.
 const MAGIC: &[u8] = b"tlaloc compiled program 1\n";
-const DIGEST: usize = 32;
+const DIGEST: usize = size_of::<Digest>();
 
 /// A folder of compiled programs, which several processes may share.
 ///
@@ -29,16 +29,8 @@ const DIGEST: usize = 32;
 #[derive(Debug)]
 pub struct CompileCache {
     folder: PathBuf,
-    /// The plugin files digested so far.
-    plugins: Mutex<Vec<Plugin>>,
-}
-
-/// A plugin file's SHA-256, as of its last change.
-#[derive(Debug)]
-struct Plugin {
-    path: PathBuf,
-    changed: Option<SystemTime>,
-    digest: [u8; DIGEST],
+    /// What programs are generated for.
+    processor: String,
 }
 
 impl CompileCache {
@@ -48,7 +40,7 @@ impl CompileCache {
     /// The system's, where the folder cannot be made.
     pub fn open(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        Ok(Self { folder: folder.to_owned(), plugins: Mutex::default() })
+        Ok(Self { folder: folder.to_owned(), processor: processor() })
     }
 
     /// The program that `text` was compiled to; none where it has to be compiled.
@@ -107,41 +99,14 @@ impl CompileCache {
             key.update(bytes);
         };
         part(MAGIC);
-        part(&self.plugin(client.plugin().path())?);
+        part(&client.plugin().digest()?);
         part(client.platform_name().as_bytes());
         part(&client.ordinal().to_le_bytes());
-        part(processor().as_bytes());
+        part(self.processor.as_bytes());
         part(&COMPILE_OPTIONS);
         part(text.as_bytes());
         let name: String = key.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(self.folder.join(name))
-    }
-
-    fn plugin(&self, path: &Path) -> io::Result<[u8; DIGEST]> {
-        let changed = fs::metadata(path)?.modified().ok();
-        let mut plugins = self.plugins.lock();
-        if let Some(known) = plugins.iter().find(|p| p.path == path && p.changed == changed) {
-            return Ok(known.digest);
-        }
-        let mut digest = Sha256::new();
-        io::copy(&mut File::open(path)?, &mut Hashing(&mut digest))?;
-        let digest = digest.finalize().into();
-        plugins.push(Plugin { path: path.to_owned(), changed, digest });
-        Ok(digest)
-    }
-}
-
-/// Writes into a digest.
-struct Hashing<'a>(&'a mut Sha256);
-
-impl io::Write for Hashing<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

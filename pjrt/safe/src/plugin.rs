@@ -1,13 +1,17 @@
 //! Loading plugins.
 
 use std::collections::HashMap;
+use std::fs::{File, Metadata};
+use std::io;
 use std::mem::offset_of;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::{Arc, LazyLock};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
 use parking_lot::Mutex;
+use sha2::{Digest as _, Sha256};
 use tlaloc_pjrt_sys::{
     PJRT_API_MAJOR, PJRT_API_MINOR, PJRT_Api, PJRT_Api_Version, PJRT_Plugin_Initialize_Args,
     Versioned,
@@ -20,8 +24,30 @@ use crate::error::Error;
 #[derive(Debug)]
 pub struct Plugin {
     path: PathBuf,
+    /// The file that was loaded, as far as the system told.
+    file: Option<Identity>,
+    digest: Mutex<Option<Digest>>,
     api: Api,
     version: (i32, i32),
+}
+
+/// A SHA-256.
+pub(crate) type Digest = [u8; 32];
+
+/// What changes with a file's contents, or when another one takes its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+    bytes: u64,
+    changed: (i64, i64),
+}
+
+impl Identity {
+    fn of(file: &Metadata) -> Self {
+        let changed = (file.mtime(), file.mtime_nsec());
+        Self { device: file.dev(), inode: file.ino(), bytes: file.size(), changed }
+    }
 }
 
 static PLUGINS: LazyLock<Mutex<HashMap<PathBuf, Arc<Plugin>>>> = LazyLock::new(Mutex::default);
@@ -57,7 +83,31 @@ impl Plugin {
         self.api
     }
 
+    /// The SHA-256 of the loaded file, read at the first call.
+    ///
+    /// # Errors
+    /// The system's; and where another file has taken its place since: its digest is of no use, as
+    /// this process runs the old one until it ends.
+    pub(crate) fn digest(&self) -> io::Result<Digest> {
+        let mut known = self.digest.lock();
+        if let Some(digest) = *known {
+            return Ok(digest);
+        }
+        let mut file = File::open(&self.path)?;
+        if self.file != Some(Identity::of(&file.metadata()?)) {
+            return Err(io::Error::other(format!(
+                "the PJRT plugin {} was replaced since it was loaded; restart the server",
+                self.path.display()
+            )));
+        }
+        let mut digest = Hashing(Sha256::new());
+        io::copy(&mut file, &mut digest)?;
+        Ok(*known.insert(digest.0.finalize().into()))
+    }
+
     fn open(path: &Path) -> Result<Self, Error> {
+        // Before the file is loaded: one that replaces it meanwhile is then taken for another.
+        let file = std::fs::metadata(path).ok().as_ref().map(Identity::of);
         // SAFETY: loading runs the library's initialisers; the path comes from the operator's
         // configuration, who vouches for the file.
         let library = unsafe { Library::open(Some(path), RTLD_NOW | RTLD_LOCAL) }
@@ -85,7 +135,21 @@ impl Plugin {
             // SAFETY: no arguments.
             unsafe { call!(api, PJRT_Plugin_Initialize, &mut args) }?;
         }
-        Ok(Self { path: path.to_owned(), api, version })
+        Ok(Self { path: path.to_owned(), file, digest: Mutex::default(), api, version })
+    }
+}
+
+/// Writes into a digest.
+struct Hashing(Sha256);
+
+impl io::Write for Hashing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
