@@ -2,7 +2,7 @@
 
 use tlaloc_artifact::DType;
 
-use super::attention::{HIDDEN, weights};
+use super::attention::{HIDDEN, by_kv_head, weights};
 use super::forms::Orientation;
 use super::{Context, kv};
 use crate::spec::AttentionSpec;
@@ -134,11 +134,8 @@ fn per_head(
 ) -> (Value, Value) {
     let AttentionSpec { heads, kv_heads, head_dim, .. } = *attention;
     let (batch, context) = (bias.dims()[0], bias.dims()[1]);
-    let mut by_head = |rows: &Value| {
-        let rows = f.reshape(rows, &[batch, context, kv_heads, head_dim]);
-        f.transpose(&rows, &[0, 2, 1, 3])
-    };
-    let (keys, values) = (by_head(keys), by_head(values));
+    let keys = by_kv_head(f, attention, keys);
+    let values = by_kv_head(f, attention, values);
     let query = f.reshape(query, &[batch, kv_heads, attention.group(), head_dim]);
     let scores = f.batched_dot(&query, &keys, 2, (3, 3));
     let bias = f.broadcast(bias, scores.dims(), &[0, 3]);

@@ -1,6 +1,6 @@
 //! Attention of many tokens per row over the row's paged history, causal by position.
 
-use super::attention::{hide, weights};
+use super::attention::{by_kv_head, hide, weights};
 use super::forms::Orientation;
 use super::{Context, kv};
 use crate::spec::AttentionSpec;
@@ -39,7 +39,7 @@ pub(super) fn attend(
     history: &Value,
     positions: &Value,
 ) -> Value {
-    let (batch, tokens, context) = (cx.bucket.batch, cx.bucket.tokens, cx.bucket.context);
+    let (batch, tokens) = (cx.bucket.batch, cx.bucket.tokens);
     let AttentionSpec { heads, kv_heads, head_dim, .. } = *attention;
     let group = attention.group();
 
@@ -50,8 +50,7 @@ pub(super) fn attend(
     // [B, kv_heads, C, head_dim]
     let mut by_head = |pool: &Value| {
         let rows = kv::read(f, cx, pool, history);
-        let rows = f.reshape(&rows, &[batch, context, kv_heads, head_dim]);
-        f.transpose(&rows, &[0, 2, 1, 3])
+        by_kv_head(f, attention, &rows)
     };
     let (keys, values) = (by_head(keys), by_head(values));
 
