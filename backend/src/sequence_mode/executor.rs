@@ -7,7 +7,7 @@ use tlaloc_pjrt::{Argument, Buffer, ElementType, Pending, Shape, Staging};
 use tracing::{debug, info, warn};
 use triton_backend::now_ns;
 
-use super::programs::{DeviceModel, Program, STEP_INPUTS, Source};
+use super::programs::{DeviceModel, Program, STEP_INPUTS, Source, elements};
 use super::timing::Medians;
 
 const MIB: usize = 1 << 20;
@@ -83,9 +83,6 @@ impl Executor {
                     let shapes = shapes.collect::<Result<Vec<_>, _>>()?;
                     Inputs::Staged(Staging::new(&model.client, shapes)?)
                 } else {
-                    let elements = |dims: &Vec<i64>| {
-                        usize::try_from(dims.iter().product::<i64>()).unwrap_or_default()
-                    };
                     let host = program.steps.each_ref().map(|dims| vec![0; elements(dims)]);
                     Inputs::Uploaded { host, device: Vec::new() }
                 };
@@ -121,7 +118,7 @@ impl Executor {
             .programs
             .iter()
             .flat_map(|program| &program.steps)
-            .map(|dims| 4 * usize::try_from(dims.iter().product::<i64>()).unwrap_or_default())
+            .map(|dims| size_of::<i32>() * elements(dims))
             .sum();
         let inputs = match self.entries.first().map(|entry| &entry.inputs) {
             Some(Inputs::Staged(_)) => {
@@ -295,8 +292,8 @@ fn launch(
     let arguments = program.sources.iter().filter_map(|source| match source {
         Source::Step(step) => inputs.argument(*step),
         Source::Weight(weight) => model.weights.get(*weight).map(Argument::Keep),
-        Source::Pool(_) if options.donate_kv_pools => pools.next().map(Argument::Donate),
-        Source::Pool(_) => pools.next().map(|pool| Argument::Keep(pool)),
+        Source::Pool if options.donate_kv_pools => pools.next().map(Argument::Donate),
+        Source::Pool => pools.next().map(|pool| Argument::Keep(pool)),
     });
     let pending = program.executable.execute(arguments)?;
     Ok(Launched { pending, begin, filled, launched: now_ns() })

@@ -89,32 +89,22 @@ fn check_id(sequence: Option<&SequenceId>, config: &SequenceConfig) -> Result<()
 /// `end_tokens` is read for its form only. Other parameters are not ours.
 fn check_parameters(request: &Request) -> Result<(), Refusal> {
     for (name, value) in request.parameters() {
-        let numbers = match name {
-            "max_tokens" | "end_tokens" => numbers(&value).ok_or_else(|| {
-                let form = if name == "max_tokens" { "one whole number" } else { "whole numbers" };
-                Refusal::Malformed(format!(
-                    "request parameter '{name}' must be {form}, got {value}"
-                ))
-            })?,
-            _ => continue,
-        };
-        if name == "max_tokens" {
-            let [most] = numbers.as_slice() else {
-                return Err(Refusal::Malformed(format!(
-                    "request parameter 'max_tokens' must be one whole number, got {value}"
-                )));
-            };
-            if *most < 0 {
-                return Err(Refusal::Malformed(format!(
-                    "request parameter 'max_tokens' must not be negative, got {value}"
-                )));
+        let wrong =
+            |what: String| Err(Refusal::Malformed(format!("request parameter '{name}' {what}")));
+        match (name, numbers(&value).as_deref()) {
+            ("max_tokens", Some([0])) | ("end_tokens", Some(_)) => {}
+            ("max_tokens", Some([most])) if *most < 0 => {
+                return wrong(format!("must not be negative, got {value}"));
             }
-            if *most > 0 {
-                return Err(Refusal::Malformed(format!(
-                    "request parameter 'max_tokens' is {value}, but the model has no tokens output: \
-                     it answers with logits, one request per step"
-                )));
+            ("max_tokens", Some([_])) => {
+                return wrong(format!(
+                    "is {value}, but the model has no tokens output: it answers with logits, one \
+                     request per step"
+                ));
             }
+            ("max_tokens", _) => return wrong(format!("must be one whole number, got {value}")),
+            ("end_tokens", None) => return wrong(format!("must be whole numbers, got {value}")),
+            _ => {}
         }
     }
     Ok(())

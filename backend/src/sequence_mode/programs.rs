@@ -29,8 +29,8 @@ pub const STEP_INPUTS: [InputRole; 5] = [
 pub enum Source {
     /// An index of [`STEP_INPUTS`].
     Step(usize),
-    /// An index of the artifact's pools.
-    Pool(usize),
+    /// The artifact's next pool: arguments have them in its order.
+    Pool,
     /// An index of the artifact's weights.
     Weight(usize),
 }
@@ -98,8 +98,8 @@ impl DeviceModel {
     pub fn summary(&self) -> String {
         let artifact = &self.artifact;
         let mut text = format!(
-            "uploaded {} weights ({} MiB) in {} ms; {} entries, KV pool of {} pages x {} tokens, largest context {}, largest decode batch \
-             {}, largest prefill batch {}",
+            "uploaded {} weights ({} MiB) in {} ms; {} entries, KV pool of {} pages x {} tokens, \
+             largest context {}, largest decode batch {}, largest prefill batch {}",
             self.weights.len(),
             self.weights.iter().map(Buffer::bytes).sum::<usize>() / MIB,
             self.uploaded.as_millis(),
@@ -250,7 +250,7 @@ impl Body {
 
 impl Program {
     fn new(entry: &Entry, executable: Executable) -> Self {
-        let (mut pools, mut weights) = (0.., 0..);
+        let mut weights = 0..;
         let sources = entry
             .inputs
             .iter()
@@ -259,7 +259,7 @@ impl Program {
                 None if input.role == InputRole::Weight => {
                     Source::Weight(weights.next().unwrap_or_default())
                 }
-                None => Source::Pool(pools.next().unwrap_or_default()),
+                None => Source::Pool,
             })
             .collect();
         let steps = STEP_INPUTS.map(|role| {
@@ -290,8 +290,7 @@ impl Program {
                 .iter()
                 .zip(padding)
                 .map(|(dims, value)| {
-                    let elements = usize::try_from(dims.iter().product::<i64>()).unwrap_or(0);
-                    let bytes = i32::to_le_bytes(value).repeat(elements);
+                    let bytes = i32::to_le_bytes(value).repeat(elements(dims));
                     model.client.upload(ElementType::I32, dims, &bytes)
                 })
                 .collect::<Result<Vec<_>, _>>()?;
@@ -299,7 +298,7 @@ impl Program {
             let arguments = self.sources.iter().filter_map(|source| match source {
                 Source::Step(step) => steps.get(*step).map(Argument::Keep),
                 Source::Weight(weight) => model.weights.get(*weight).map(Argument::Keep),
-                Source::Pool(_) => pools.next().map(Argument::Donate),
+                Source::Pool => pools.next().map(Argument::Donate),
             });
             let mut pending = self.executable.execute(arguments)?;
             pending.wait()?;
@@ -374,6 +373,11 @@ fn upload_weights(artifact: &Artifact, client: &Arc<Client>) -> Result<Vec<Buffe
             })
         })
         .collect()
+}
+
+/// How many elements a step input has.
+pub fn elements(dims: &[i64]) -> usize {
+    usize::try_from(dims.iter().product::<i64>()).unwrap_or_default()
 }
 
 fn signed(dims: &[usize]) -> Vec<i64> {
