@@ -132,12 +132,8 @@ trap 'exit 143' TERM
 "$TARGET/release/config-gen" "$artifact" --repository "$work/repository" --name "$name" >&2
 
 say "starting the server"
-read -r http_port grpc_port metrics_port < <("$TLALOC_PYTHON" - <<'PYTHON'
-import socket
-sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-print(*(s.getsockname()[1] for s in sockets))
-PYTHON
-)
+read -r http_port grpc_port metrics_port < <(PYTHONPATH=$SCRIPTS "$TLALOC_PYTHON" -c \
+  'from tlaloc_client.ports import free_ports; print(*free_ports(3))')
 # In a session of its own: a Ctrl-C here must not end it before the sequence ends.
 TLALOC_BACKEND_DIR=$backends setsid "$SCRIPTS/serve.sh" --repository "$work/repository" \
   --http-port "$http_port" --grpc-port "$grpc_port" --metrics-port "$metrics_port" \

@@ -8,7 +8,8 @@ import urllib.request
 
 import pytest
 from harness import environment, fixtures
-from harness.server import free_ports, running, wait_until
+from harness.server import running, wait_until
+from tlaloc_client.ports import free_ports
 
 README = (environment.ROOT / "README.md").read_text(encoding="utf-8")
 # What runs the commands that no test here does.

@@ -1,13 +1,13 @@
 """The contestant that is a real server, seen from a client over gRPC."""
 
 import signal
-import socket
 import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from statistics import mean, median
 
+from tlaloc_client.ports import free_ports
 from tlaloc_client.sequence import Client
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
@@ -180,12 +180,3 @@ class Counters:
         """Mean time of an execution of a batch of this size."""
         executions, time = self._batches[size]
         return time / executions
-
-
-def free_ports(count):
-    """Ports that were free a moment ago."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
