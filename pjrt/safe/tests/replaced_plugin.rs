@@ -1,8 +1,12 @@
-//! A plugin file that is replaced while its old contents run: nothing may be kept under its name.
+//! A plugin file that is replaced while its old contents run: programs are kept under the digest of
+//! the contents that made them, or not at all.
 
 #![allow(clippy::unwrap_used)] // helpers of tests
 
 mod support;
+
+use std::path::Path;
+use std::sync::Arc;
 
 use tlaloc_pjrt::{Client, ClientOptions, CompileCache, Plugin};
 
@@ -10,30 +14,47 @@ const TEXT: &str = "module { func.func public @main(%x: tensor<4xf32>) -> tensor
     %y = stablehlo.add %x, %x : tensor<4xf32>
     return %y : tensor<4xf32> } }";
 
+fn client_of_a_copy(plugin: &Plugin, path: &Path) -> Arc<Client> {
+    std::fs::copy(plugin.path(), path).unwrap();
+    Client::shared(&Plugin::load(path).unwrap(), 0, &ClientOptions::default()).unwrap()
+}
+
+/// Another file takes the place of this one, as an upgrade does.
+fn replace(path: &Path) {
+    let newer = path.with_extension("newer");
+    std::fs::write(&newer, "another plugin").unwrap();
+    std::fs::rename(&newer, path).unwrap();
+}
+
 #[test]
-fn a_replaced_plugin_keeps_and_finds_no_programs() {
-    let Some(client) = support::client() else { return };
+fn a_plugin_replaced_before_its_digest_is_known_keeps_and_finds_no_programs() {
+    let Some(original) = support::client() else { return };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plugin.so");
-    std::fs::copy(client.plugin().path(), &path).unwrap();
-    let plugin = Plugin::load(&path).unwrap();
-    let client = Client::shared(&plugin, 0, &ClientOptions::default()).unwrap();
+    let client = client_of_a_copy(original.plugin(), &path);
+    let cache = CompileCache::open(&folder.path().join("programs")).unwrap();
+    cache.store(&original.compile(TEXT).unwrap(), TEXT);
+    assert!(cache.load(&original, TEXT).is_some(), "the control: the plugin is the file");
 
-    let programs = folder.path().join("programs");
-    let kept = || std::fs::read_dir(&programs).unwrap().count();
-    let cache = CompileCache::open(&programs).unwrap();
+    replace(&path);
     cache.store(&client.compile(TEXT).unwrap(), TEXT);
-    assert_eq!(kept(), 1, "the control: the plugin is the file");
+    assert!(cache.load(&client, TEXT).is_none());
+    let kept = std::fs::read_dir(folder.path().join("programs")).unwrap().count();
+    assert_eq!(kept, 1, "kept under the key of a plugin that did not make it");
+}
 
-    // Another version of the plugin, whose programs this process cannot make.
-    let newer = folder.path().join("newer.so");
-    std::fs::write(&newer, "another plugin").unwrap();
-    std::fs::rename(&newer, &path).unwrap();
+#[test]
+fn a_plugin_replaced_after_its_digest_is_known_keeps_programs_as_the_old_one() {
+    let Some(original) = support::client() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plugin.so");
+    let client = client_of_a_copy(original.plugin(), &path);
+    let cache = CompileCache::open(&folder.path().join("programs")).unwrap();
+    cache.store(&client.compile(TEXT).unwrap(), TEXT);
 
-    // As at the next load of a model.
-    let cache = CompileCache::open(&programs).unwrap();
+    replace(&path);
     let other = TEXT.replace("add", "multiply");
+    assert!(cache.load(&original, &other).is_none(), "the control: not kept yet");
     cache.store(&client.compile(&other).unwrap(), &other);
-    assert_eq!(kept(), 1, "kept under the key of a plugin that did not make it");
-    assert!(cache.load(&client, &other).is_none());
+    assert!(cache.load(&original, &other).is_some(), "the same contents at another path find it");
 }
