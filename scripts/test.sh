@@ -24,7 +24,7 @@ case ${1-} in
   *) die "unknown argument '$1'; see --help" ;;
 esac
 
-load_environment
+load_environment --with-gemma3
 cd "$ROOT"
 if [[ -z $only_e2e ]]; then
   say "tests of the workspace, documentation examples included"

@@ -95,7 +95,7 @@ def test_control_with_all_prerequisites_it_goes_on(tools, tmp_path):
     # As far as the fake Python reaches.
     status, _, message = setup(tools, tmp_path / "cache", "--env")
     assert status != 0
-    assert "1/4 Python environment" in message
+    assert "1/5 Python environment" in message
     assert "missing" not in message
 
 
@@ -110,8 +110,39 @@ def test_a_second_run_only_prints(tmp_path):
         "TLALOC_PYTHON",
         "TLALOC_SMOLLM2",
         "TLALOC_SMOLLM2_BF16",
+        "TLALOC_GEMMA3",
     ]
     assert done.stderr == ""
+
+
+@pytest.fixture
+def without_gemma3(tmp_path):
+    """Settings of a complete cache but for Gemma, on a machine that cannot fetch."""
+    environment.variables()
+    for folder in environment.cache().iterdir():
+        if folder.name.split("-")[0] in ("python", "server", "plugin", "model"):
+            (tmp_path / folder.name).symlink_to(folder)
+    settings = {**os.environ, "TLALOC_CACHE": str(tmp_path), "PIP_NO_INDEX": "1"}
+    settings.pop("TLALOC_GEMMA3", None)
+    return settings
+
+
+@pytest.mark.parametrize("declined", [False, True])
+def test_a_machine_without_gemma3_does_without(without_gemma3, declined):
+    if declined:
+        without_gemma3["TLALOC_GEMMA3"] = ""
+    done = subprocess.run(
+        [SETUP, "--env"],
+        env=without_gemma3,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stdout.splitlines()[-1] == "TLALOC_GEMMA3=''"
+    # The terms are shown where the model would have been taken.
+    for words in ("https://ai.google.dev/gemma/terms", "going on without gemma-3-270m"):
+        assert (words in done.stderr) != declined
 
 
 # lib.sh is sourced, not run.

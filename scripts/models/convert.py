@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Turn a Llama-family GGUF file into two Hugging Face checkpoints.
+"""Turn a Llama or Gemma 3 GGUF file into Hugging Face checkpoints.
 
-    convert.py FILE.gguf OUT
+    convert.py FILE.gguf OUT [--float32-only]
 
 writes OUT (float32) and OUT-bf16 (bfloat16), each with config.json,
 generation_config.json, model.safetensors, tokenizer.json and
@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from gguf import GGUFReader, dequantize
+from tokenizer import tokenizer, tokenizer_config
 
 # GGUF tensor name -> Hugging Face tensor name, outside and inside the blocks.
 MODEL_TENSORS = {
@@ -24,7 +25,7 @@ MODEL_TENSORS = {
     "output_norm.weight": "model.norm.weight",
     "output.weight": "lm_head.weight",
 }
-BLOCK_TENSORS = {
+LLAMA_TENSORS = {
     "attn_norm.weight": "input_layernorm.weight",
     "attn_q.weight": "self_attn.q_proj.weight",
     "attn_k.weight": "self_attn.k_proj.weight",
@@ -35,20 +36,21 @@ BLOCK_TENSORS = {
     "ffn_up.weight": "mlp.up_proj.weight",
     "ffn_down.weight": "mlp.down_proj.weight",
 }
-
-# Values of `tokenizer.ggml.token_type`.
-CONTROL_TOKEN = 3
-
-# SmolLM2's pre-tokenizer: digits one by one, then GPT-2's byte-level split.
-# GGUF stores only its name, not its rules.
-BYTE_LEVEL = {"add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-PRE_TOKENIZER = {
-    "type": "Sequence",
-    "pretokenizers": [
-        {"type": "Digits", "individual_digits": True},
-        {"type": "ByteLevel", **BYTE_LEVEL},
-    ],
+# Four norms a layer, and one per head for q and for k.
+GEMMA3_TENSORS = {
+    **LLAMA_TENSORS,
+    "attn_q_norm.weight": "self_attn.q_norm.weight",
+    "attn_k_norm.weight": "self_attn.k_norm.weight",
+    "post_attention_norm.weight": "post_attention_layernorm.weight",
+    "ffn_norm.weight": "pre_feedforward_layernorm.weight",
+    "post_ffw_norm.weight": "post_feedforward_layernorm.weight",
 }
+BLOCK_TENSORS = {"llama": LLAMA_TENSORS, "gemma3": GEMMA3_TENSORS}
+
+# What a Gemma 3 GGUF leaves to the runtime: every sixth layer attends to all
+# positions, the others rotate by this base.
+GEMMA3_PATTERN = 6
+GEMMA3_LOCAL_ROPE_THETA = 10000.0
 
 STORAGE = {"F32": ("float32", 4), "BF16": ("bfloat16", 2)}
 
@@ -63,14 +65,29 @@ def metadata(reader):
     return values
 
 
-def hugging_face_name(gguf_name):
+class Keys:
+    """The metadata of the file's own architecture, by what follows its name."""
+
+    def __init__(self, meta):
+        self.architecture = meta["general.architecture"]
+        self._meta = meta
+
+    def __getitem__(self, name):
+        return self._meta[f"{self.architecture}.{name}"]
+
+    def get(self, name, default):
+        return self._meta.get(f"{self.architecture}.{name}", default)
+
+
+def hugging_face_name(gguf_name, architecture):
     """`blk.3.attn_q.weight` -> `model.layers.3.self_attn.q_proj.weight`."""
     if gguf_name in MODEL_TENSORS:
         return MODEL_TENSORS[gguf_name]
+    blocks = BLOCK_TENSORS[architecture]
     match = re.fullmatch(r"blk\.(\d+)\.(.+)", gguf_name)
-    if not match or match[2] not in BLOCK_TENSORS:
-        raise SystemExit(f"convert: tensor '{gguf_name}' is not one of a Llama model")
-    return f"model.layers.{match[1]}.{BLOCK_TENSORS[match[2]]}"
+    if not match or match[2] not in blocks:
+        raise SystemExit(f"convert: tensor '{gguf_name}' is not one of a {architecture} model")
+    return f"model.layers.{match[1]}.{blocks[match[2]]}"
 
 
 def rotary_halves(weight, heads):
@@ -84,13 +101,16 @@ def rotary_halves(weight, heads):
     return pairs.swapaxes(1, 2).reshape(weight.shape)
 
 
-def load_tensor(tensor, meta):
+def load_tensor(tensor, keys):
     """One GGUF tensor as float32, laid out as Hugging Face has it."""
     weight = dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+    if keys.architecture == "gemma3":
+        # Hugging Face stores how far a gain is from 1.
+        return weight - np.float32(1) if tensor.name.endswith("norm.weight") else weight
     if tensor.name.endswith("attn_q.weight"):
-        return rotary_halves(weight, meta["llama.attention.head_count"])
+        return rotary_halves(weight, keys["attention.head_count"])
     if tensor.name.endswith("attn_k.weight"):
-        return rotary_halves(weight, meta["llama.attention.head_count_kv"])
+        return rotary_halves(weight, keys["attention.head_count_kv"])
     return weight
 
 
@@ -99,6 +119,12 @@ def to_bfloat16(values):
     bits = np.ascontiguousarray(values).view(np.uint32)
     round_up = ((bits >> 16) & 1) + np.uint32(0x7FFF)
     return ((bits + round_up) >> 16).astype("<u2")
+
+
+def to_bytes(values, storage):
+    if storage == "BF16":
+        return to_bfloat16(values).tobytes()
+    return np.ascontiguousarray(values, dtype="<f4").tobytes()
 
 
 def safetensors_header(shapes, storage):
@@ -114,19 +140,20 @@ def safetensors_header(shapes, storage):
     return len(text).to_bytes(8, "little") + text
 
 
-def write_weights(reader, meta, float32_path, bfloat16_path):
-    """Write both weight files, holding one tensor in memory at a time."""
-    tensors = {hugging_face_name(t.name): t for t in reader.tensors}
+def write_weights(reader, keys, folders):
+    """Write the weights to each folder, holding one tensor in memory at a time."""
+    tensors = {hugging_face_name(t.name, keys.architecture): t for t in reader.tensors}
     names = sorted(tensors)
     # GGUF lists the fastest-varying axis first.
     shapes = {name: [int(n) for n in reversed(tensors[name].shape)] for name in names}
-    with open(float32_path, "wb") as float32, open(bfloat16_path, "wb") as bfloat16:
-        float32.write(safetensors_header(shapes, "F32"))
-        bfloat16.write(safetensors_header(shapes, "BF16"))
-        for name in names:
-            weight = load_tensor(tensors[name], meta)
-            float32.write(np.ascontiguousarray(weight, dtype="<f4").tobytes())
-            bfloat16.write(to_bfloat16(weight).tobytes())
+    for storage, folder in folders.items():
+        with open(folder / "model.safetensors", "wb") as file:
+            file.write(safetensors_header(shapes, storage))
+    for name in names:
+        weight = load_tensor(tensors[name], keys)
+        for storage, folder in folders.items():
+            with open(folder / "model.safetensors", "ab") as file:
+                file.write(to_bytes(weight, storage))
     return shapes
 
 
@@ -135,118 +162,87 @@ def shortest_float(value):
     return float(str(np.float32(value)))
 
 
-def model_config(meta, shapes):
-    """config.json without `torch_dtype`, keys in alphabetical order."""
-    hidden = meta["llama.embedding_length"]
-    heads = meta["llama.attention.head_count"]
-    config = {
-        "architectures": ["LlamaForCausalLM"],
+def common_config(meta, keys, shapes):
+    """What config.json says of every model."""
+    hidden = keys["embedding_length"]
+    heads = keys["attention.head_count"]
+    return {
         "attention_bias": False,
         "attention_dropout": 0.0,
         "bos_token_id": meta["tokenizer.ggml.bos_token_id"],
         "eos_token_id": meta["tokenizer.ggml.eos_token_id"],
-        "head_dim": meta.get("llama.attention.key_length", hidden // heads),
-        "hidden_act": "silu",
+        "head_dim": keys.get("attention.key_length", hidden // heads),
         "hidden_size": hidden,
         "initializer_range": 0.02,
-        "intermediate_size": meta["llama.feed_forward_length"],
-        "max_position_embeddings": meta["llama.context_length"],
-        "mlp_bias": False,
-        "model_type": "llama",
+        "intermediate_size": keys["feed_forward_length"],
+        "max_position_embeddings": keys["context_length"],
         "num_attention_heads": heads,
-        "num_hidden_layers": meta["llama.block_count"],
-        "num_key_value_heads": meta["llama.attention.head_count_kv"],
+        "num_hidden_layers": keys["block_count"],
+        "num_key_value_heads": keys["attention.head_count_kv"],
         "pad_token_id": meta["tokenizer.ggml.padding_token_id"],
-        "pretraining_tp": 1,
-        "rms_norm_eps": shortest_float(meta["llama.attention.layer_norm_rms_epsilon"]),
+        "rms_norm_eps": shortest_float(keys["attention.layer_norm_rms_epsilon"]),
         "rope_scaling": None,
-        "rope_theta": float(meta["llama.rope.freq_base"]),
+        "rope_theta": float(keys["rope.freq_base"]),
         "tie_word_embeddings": "lm_head.weight" not in shapes,
         "use_cache": True,
         "vocab_size": shapes["model.embed_tokens.weight"][0],
     }
-    return dict(sorted(config.items()))
 
 
-def tokenizer(meta):
-    """tokenizer.json of the byte-level BPE tokenizer."""
-    tokens = meta["tokenizer.ggml.tokens"]
-    types = meta["tokenizer.ggml.token_type"]
+def llama_config(keys):
     return {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {
-                "id": token_id,
-                "content": token,
-                "single_word": False,
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": False,
-                "special": True,
-            }
-            for token_id, token in enumerate(tokens)
-            if types[token_id] == CONTROL_TOKEN
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_act": "silu",
+        "mlp_bias": False,
+        "model_type": "llama",
+        "pretraining_tp": 1,
+    }
+
+
+def gemma3_config(keys):
+    layers = range(1, keys["block_count"] + 1)
+    return {
+        "architectures": ["Gemma3ForCausalLM"],
+        "attn_logit_softcapping": None,
+        "final_logit_softcapping": None,
+        "hidden_activation": "gelu_pytorch_tanh",
+        "layer_types": [
+            "sliding_attention" if layer % GEMMA3_PATTERN else "full_attention" for layer in layers
         ],
-        "normalizer": None,
-        "pre_tokenizer": PRE_TOKENIZER,
-        "post_processor": None,
-        "decoder": {"type": "ByteLevel", **BYTE_LEVEL, "add_prefix_space": True},
-        "model": {
-            "type": "BPE",
-            "dropout": None,
-            "unk_token": None,
-            "continuing_subword_prefix": None,
-            "end_of_word_suffix": None,
-            "fuse_unk": False,
-            "byte_fallback": False,
-            "ignore_merges": False,
-            "vocab": {token: token_id for token_id, token in enumerate(tokens)},
-            "merges": [merge.split(" ") for merge in meta["tokenizer.ggml.merges"]],
-        },
+        "model_type": "gemma3_text",
+        "query_pre_attn_scalar": keys["attention.key_length"],
+        "rope_local_base_freq": GEMMA3_LOCAL_ROPE_THETA,
+        "sliding_window": keys["attention.sliding_window"],
+        "sliding_window_pattern": GEMMA3_PATTERN,
     }
 
 
-def tokenizer_config(meta, config):
-    """tokenizer_config.json, with the chat template where the file has one."""
-
-    def token(role):
-        return meta["tokenizer.ggml.tokens"][meta[f"tokenizer.ggml.{role}_token_id"]]
-
-    result = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": token("bos"),
-        "eos_token": token("eos"),
-        "unk_token": token("unknown"),
-        "pad_token": token("padding"),
-        "add_bos_token": bool(meta.get("tokenizer.ggml.add_bos_token")),
-        "clean_up_tokenization_spaces": False,
-        "model_max_length": config["max_position_embeddings"],
-    }
-    if "tokenizer.chat_template" in meta:
-        result["chat_template"] = meta["tokenizer.chat_template"]
-    return result
+CONFIGS = {"llama": llama_config, "gemma3": gemma3_config}
 
 
 def write_json(path, value, **options):
     path.write_text(json.dumps(value, **options), encoding="utf-8")
 
 
-def convert(gguf_path, out):
-    """Write the checkpoints `out` and `out`-bf16."""
+def convert(gguf_path, out, storages):
+    """Write the checkpoints `out` and `out`-bf16, as far as `storages` has them."""
     reader = GGUFReader(gguf_path)
     meta = metadata(reader)
-    for key, expected in (("general.architecture", "llama"), ("tokenizer.ggml.model", "gpt2")):
-        if meta[key] != expected:
-            raise SystemExit(f"convert: {gguf_path}: {key} is '{meta[key]}', not '{expected}'")
+    keys = Keys(meta)
+    if keys.architecture not in CONFIGS:
+        raise SystemExit(
+            f"convert: {gguf_path}: general.architecture is '{keys.architecture}', "
+            f"not one of {', '.join(CONFIGS)}"
+        )
 
     folders = {"F32": out, "BF16": out.with_name(out.name + "-bf16")}
+    folders = {storage: folders[storage] for storage in storages}
     for folder in folders.values():
         folder.mkdir(parents=True, exist_ok=True)
-    shapes = write_weights(reader, meta, *(f / "model.safetensors" for f in folders.values()))
+    shapes = write_weights(reader, keys, folders)
 
-    config = model_config(meta, shapes)
+    config = {**common_config(meta, keys, shapes), **CONFIGS[keys.architecture](keys)}
+    config = dict(sorted(config.items()))
     special_ids = {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
     for storage, folder in folders.items():
         dtype = STORAGE[storage][0]
@@ -255,7 +251,7 @@ def convert(gguf_path, out):
         write_json(folder / "tokenizer.json", tokenizer(meta), ensure_ascii=False)
         write_json(
             folder / "tokenizer_config.json",
-            tokenizer_config(meta, config),
+            tokenizer_config(meta, config["max_position_embeddings"]),
             indent=2,
             ensure_ascii=False,
         )
@@ -265,8 +261,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("gguf", type=Path, metavar="FILE.gguf")
     parser.add_argument("out", type=Path, metavar="OUT")
+    parser.add_argument("--float32-only", action="store_true", help="write no OUT-bf16")
     arguments = parser.parse_args()
-    convert(arguments.gguf, arguments.out)
+    convert(arguments.gguf, arguments.out, ["F32"] if arguments.float32_only else STORAGE)
 
 
 if __name__ == "__main__":

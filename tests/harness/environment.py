@@ -12,7 +12,13 @@ FIXTURES = ROOT / "tests" / "fixtures"
 # Artifacts of the original exporter; they are not part of this tree.
 UPSTREAM = ROOT.parent / "shared" / "upstream"
 
-NAMES = ("TLALOC_TRITONSERVER", "TLALOC_PJRT_PLUGIN_PATH", "TLALOC_SMOLLM2", "TLALOC_SMOLLM2_BF16")
+NAMES = (
+    "TLALOC_TRITONSERVER",
+    "TLALOC_PJRT_PLUGIN_PATH",
+    "TLALOC_SMOLLM2",
+    "TLALOC_SMOLLM2_BF16",
+    "TLALOC_GEMMA3",
+)
 
 
 @functools.cache
@@ -28,6 +34,12 @@ def variables():
 
 def smollm2():
     return Path(variables()["TLALOC_SMOLLM2"])
+
+
+def gemma3():
+    """The Gemma 3 checkpoint, or None on a machine that does without it."""
+    path = variables()["TLALOC_GEMMA3"]
+    return Path(path) if path else None
 
 
 def cache():
