@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use tlaloc_artifact::manifest::{BucketLadder, Model};
-use tlaloc_artifact::signature::{Geometry, Signature, kv_pools};
+use tlaloc_artifact::manifest::{BucketLadder, Model, RefusedToken};
+use tlaloc_artifact::signature::{Geometry, Signature};
 use tlaloc_artifact::write::{ArtifactWriter, Description, EntryDescription};
-use tlaloc_artifact::{DType, Tensor};
+use tlaloc_artifact::{DType, Pool, Tensor};
 
 use crate::checkpoint::{Config, Tensors};
 use crate::plan::{Bucket, Plan, PlanOptions, PoolShape};
+use crate::pools::{LayerPool, layer_pools};
 use crate::slots::{WeightDType, WeightLayout, weight_slots};
 use crate::spec::ModelSpec;
 use crate::{Error, family, lower, weights};
@@ -51,8 +52,8 @@ pub fn export(
 ) -> Result<(), Error> {
     let (family, spec) = family::read(Config::open(checkpoint)?)?;
     let plan = Plan::new(&options.plan, &spec)?;
-    let tensors = family.weights(&spec, Tensors::open(checkpoint)?)?;
     let slots = weight_slots(&spec, options.weight_dtype, options.weight_layout);
+    let tensors = family.weights(&spec, &slots, Tensors::open(checkpoint)?)?;
     let types = slots
         .iter()
         .map(|slot| Ok((slot.name.clone(), sized(&slot.name, slot.dtype, &slot.dims)?)))
@@ -109,8 +110,15 @@ fn signature(
         windowed: false,
         linear_state: false,
     };
-    let page = sized("keyCache", DType::F32, &pool_dims(spec, pools))?;
-    Ok(Signature::new(&geometry, &kv_pools(spec.layers.len(), &page), weights)?)
+    let layers = spec.layers.iter().enumerate();
+    let pools = layers
+        .flat_map(|(l, layer)| layer_pools(l, layer, pools))
+        .map(|LayerPool { name, role, dtype, dims }| {
+            let tensor = sized(&name, dtype, &dims)?;
+            Ok(Pool { name, role, tensor })
+        })
+        .collect::<Result<Vec<_>, Error>>()?;
+    Ok(Signature::new(&geometry, &pools, weights)?)
 }
 
 fn sized(slot: &str, dtype: DType, dims: &[usize]) -> Result<Tensor, Error> {
@@ -118,19 +126,15 @@ fn sized(slot: &str, dtype: DType, dims: &[usize]) -> Result<Tensor, Error> {
     Ok(Tensor::new(dtype, dims).ok_or_else(oversize)?)
 }
 
-fn pool_dims(spec: &ModelSpec, pools: PoolShape) -> [usize; 4] {
-    let attention = spec.attention();
-    [pools.num_blocks, pools.block_size, attention.kv_heads, attention.head_dim]
-}
-
 fn model(spec: &ModelSpec, pools: PoolShape) -> Model {
-    let attention = spec.attention();
+    let (heads, kv_heads, head_dim) =
+        spec.attention().map_or((1, 1, 1), |a| (a.heads, a.kv_heads, a.head_dim));
     Model {
         vocab_size: signed(spec.vocab_size),
         hidden_size: signed(spec.hidden_size),
-        num_heads: signed(attention.heads),
-        num_kv_heads: signed(attention.kv_heads),
-        head_dim: signed(attention.head_dim),
+        num_heads: signed(heads),
+        num_kv_heads: signed(kv_heads),
+        head_dim: signed(head_dim),
         num_layers: signed(spec.layers.len()),
         num_blocks: signed(pools.num_blocks),
         block_size: signed(pools.block_size),
@@ -140,9 +144,16 @@ fn model(spec: &ModelSpec, pools: PoolShape) -> Model {
         kv_pool_axis_order: ["numBlocks", "blockSize", "numKvHeads", "headDim"]
             .map(str::to_owned)
             .to_vec(),
-        kv_pool_dims: pool_dims(spec, pools).map(signed).to_vec(),
+        kv_pool_dims: [pools.num_blocks, pools.block_size, kv_heads, head_dim].map(signed).to_vec(),
         windowed_kv: None,
-        refused_tokens: Vec::new(),
+        refused_tokens: spec
+            .refused_tokens
+            .iter()
+            .map(|token| RefusedToken {
+                id: signed(token.id),
+                config_key: token.config_key.to_owned(),
+            })
+            .collect(),
         linear_state: None,
         mtp_draft_tokens: 0,
         cuda_kernels: false,
@@ -174,7 +185,7 @@ fn model_hash(name: &str, spec: &ModelSpec, weights: WeightDType) -> String {
     if weights != WeightDType::F32 {
         hash += &format!(":w{}", weights.dtype());
     }
-    if spec.tied_head {
+    if spec.head.tied {
         hash += ":tiedHead";
     }
     hash

@@ -1,8 +1,8 @@
 //! Writes serving artifacts from Hugging Face checkpoints.
 //!
 //! Data flows one way: a [`checkpoint`] is read by its [`family`] into a neutral
-//! [`ModelSpec`](spec::ModelSpec) and a table of tensors; [`plan`] decides the entries, [`slots`] the
-//! weight files; [`lower`] writes each entry's program with the builder in [`stablehlo`];
+//! [`ModelSpec`](spec::ModelSpec) and a table of tensors; [`plan`] decides the entries, [`pools`]
+//! and [`slots`] what they take; [`lower`] writes each entry's program with the builder in [`stablehlo`];
 //! [`weights`] streams the tensors into their files; [`export()`] joins them into an artifact.
 //! [`inspect`] describes an artifact that exists.
 
@@ -13,6 +13,7 @@ pub mod family;
 pub mod inspect;
 pub mod lower;
 pub mod plan;
+pub mod pools;
 pub mod slots;
 pub mod spec;
 pub mod stablehlo;

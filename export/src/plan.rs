@@ -112,7 +112,7 @@ impl Plan {
             ));
         }
         // Pool rows are counted in i32 by the programs.
-        let rows = spec.layers.iter().map(|l| l.attention.kv_heads).max().unwrap_or(1);
+        let rows = spec.attention().map_or(1, |attention| attention.kv_heads);
         let count = num_blocks.checked_mul(block_size).and_then(|n| n.checked_mul(rows));
         if count.is_none_or(|n| i32::try_from(n).is_err()) {
             return Err(refuse(

@@ -1,20 +1,30 @@
 //! Which weights a program takes, and what each weight file holds.
 //!
 //! The backend treats staged weights as opaque bytes, so slots are cut the way the programs run
-//! fastest: `q`, `k` and `v` are one matrix, and so are gate and up.
+//! fastest: projections of one input are one matrix (`q`, `k`, `v` and the attention gate; gate and
+//! up).
 //!
-//! | Slot | Elements | Shape with `out-in` | with `in-out` |
+//! | Slot | Class | Rows, stacked | Columns |
 //! |---|---|---|---|
-//! | `embedTokens` | weight dtype | `[vocab, hidden]` | same |
-//! | `inputNorm<l>`, `postAttnNorm<l>`, `finalNorm` | f32 | `[hidden]` | same |
-//! | `qkvProj<l>` | weight dtype | `[q + k + v, hidden]` | `[hidden, q + k + v]` |
-//! | `oProj<l>` | weight dtype | `[hidden, q]` | `[q, hidden]` |
-//! | `gateUpProj<l>` | weight dtype | `[2 * intermediate, hidden]` | `[hidden, 2 * intermediate]` |
-//! | `downProj<l>` | weight dtype | `[hidden, intermediate]` | `[intermediate, hidden]` |
-//! | `lmHead`, untied models only | weight dtype | `[vocab, hidden]` | `[hidden, vocab]` |
+//! | `embedTokens` | table | vocab | hidden |
+//! | `inputNorm<l>`, `postAttnNorm<l>` (before the ffn), `finalNorm` | vector | hidden | |
+//! | `mixerOutputNorm<l>`, `ffnOutputNorm<l>`, where the layer has them | vector | hidden | |
+//! | `qkvProj<l>` | projection | q, k, v, then the attention gate's where there is one | hidden |
+//! | `qkvBias<l>`, where the projections have a bias | vector | q, k, v | |
+//! | `queryNorm<l>`, `keyNorm<l>`, where heads are normed with a gain | vector | head size | |
+//! | `oProj<l>` | projection | hidden | q |
+//! | `gateUpProj<l>` | projection | gate, up | hidden |
+//! | `downProj<l>` | projection | hidden | intermediate |
+//! | `lmHead`, untied models only | projection | vocab | hidden |
+//!
+//! Vectors are f32; tables and projections have the weight dtype. A table is `[rows, columns]`, a
+//! projection too with the layout `out-in`, and `[columns, rows]` with `in-out`.
+
+use std::ops::Index;
 
 use tlaloc_artifact::DType;
 
+use crate::spec::{AttentionSpec, Ffn, HeadNorm, LayerRole, LayerSpec, Mixer, MlpSpec};
 use crate::spec::{ModelSpec, Role};
 
 /// Order of a projection's two dimensions in its file.
@@ -56,53 +66,94 @@ pub struct WeightSlot {
     pub dtype: DType,
     /// Shape in the file.
     pub dims: Vec<usize>,
-    /// The checkpoint's tensors, stacked along their first dimension.
-    pub parts: Vec<Role>,
+    /// What the checkpoint holds of it, stacked along the first dimension.
+    pub parts: Vec<Part>,
     /// Whether the stacked matrix is transposed in the file.
     pub transposed: bool,
 }
 
-/// One value per weight of a layer.
-#[derive(Clone, Debug)]
-pub struct LayerWeights<T> {
-    /// Norm before attention.
-    pub input_norm: T,
-    /// Query, key and value projections, stacked.
-    pub qkv: T,
-    /// Attention output projection.
-    pub attention_output: T,
-    /// Norm before the MLP.
-    pub mlp_norm: T,
-    /// Gate and up projections, stacked.
-    pub gate_up: T,
-    /// Down projection.
-    pub down: T,
+/// A tensor of the checkpoint in a slot.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// What it is for.
+    pub role: Role,
+    /// Its shape.
+    pub dims: Vec<usize>,
 }
 
+/// A weight argument of a layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayerWeight {
+    /// Gain of the norm before the mixer.
+    MixerNorm,
+    /// Query, key, value and attention gate projections, stacked.
+    Qkv,
+    /// Biases of the query, key and value projections, stacked.
+    QkvBias,
+    /// Gain of the query heads' norm.
+    QueryNorm,
+    /// Gain of the key heads' norm.
+    KeyNorm,
+    /// Attention output projection.
+    AttentionOutput,
+    /// Gain of the norm of the mixer's output.
+    MixerOutputNorm,
+    /// Gain of the norm before the ffn.
+    FfnNorm,
+    /// Gate and up projections, stacked.
+    GateUp,
+    /// Down projection.
+    Down,
+    /// Gain of the norm of the ffn's output.
+    FfnOutputNorm,
+}
+
+impl LayerWeight {
+    /// The slot's name, without the layer's number.
+    pub fn name(self) -> &'static str {
+        match self {
+            LayerWeight::MixerNorm => "inputNorm",
+            LayerWeight::Qkv => "qkvProj",
+            LayerWeight::QkvBias => "qkvBias",
+            LayerWeight::QueryNorm => "queryNorm",
+            LayerWeight::KeyNorm => "keyNorm",
+            LayerWeight::AttentionOutput => "oProj",
+            LayerWeight::MixerOutputNorm => "mixerOutputNorm",
+            LayerWeight::FfnNorm => "postAttnNorm",
+            LayerWeight::GateUp => "gateUpProj",
+            LayerWeight::Down => "downProj",
+            LayerWeight::FfnOutputNorm => "ffnOutputNorm",
+        }
+    }
+}
+
+/// One value per weight of a layer, in slot order.
+#[derive(Clone, Debug)]
+pub struct LayerWeights<T>(Vec<(LayerWeight, T)>);
+
 impl<T> LayerWeights<T> {
+    /// The value of `weight`, if the layer has it.
+    pub fn get(&self, weight: LayerWeight) -> Option<&T> {
+        self.0.iter().find(|(key, _)| *key == weight).map(|(_, value)| value)
+    }
+
     /// The values in slot order.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
-        [
-            &self.input_norm,
-            &self.qkv,
-            &self.attention_output,
-            &self.mlp_norm,
-            &self.gate_up,
-            &self.down,
-        ]
-        .into_iter()
+        self.0.iter().map(|(_, value)| value)
     }
 
     /// `f` of each value, called in slot order.
-    pub fn map<U>(&self, mut f: impl FnMut(&T) -> U) -> LayerWeights<U> {
-        LayerWeights {
-            input_norm: f(&self.input_norm),
-            qkv: f(&self.qkv),
-            attention_output: f(&self.attention_output),
-            mlp_norm: f(&self.mlp_norm),
-            gate_up: f(&self.gate_up),
-            down: f(&self.down),
-        }
+    pub fn map<U>(&self, mut f: impl FnMut(LayerWeight, &T) -> U) -> LayerWeights<U> {
+        LayerWeights(self.0.iter().map(|(key, value)| (*key, f(*key, value))).collect())
+    }
+}
+
+impl<T> Index<LayerWeight> for LayerWeights<T> {
+    type Output = T;
+
+    /// The value of a weight that the layer's spec says it has.
+    fn index(&self, weight: LayerWeight) -> &T {
+        self.get(weight).unwrap_or_else(|| unreachable!("the layer has no slot {}", weight.name()))
     }
 }
 
@@ -113,7 +164,7 @@ pub struct ModelWeights<T> {
     pub embedding: T,
     /// The layers, first to last.
     pub layers: Vec<LayerWeights<T>>,
-    /// Last norm.
+    /// Gain of the last norm.
     pub final_norm: T,
     /// Output matrix of an untied model.
     pub head: Option<T>,
@@ -133,10 +184,39 @@ impl<T> ModelWeights<T> {
     pub fn map<U>(&self, mut f: impl FnMut(&T) -> U) -> ModelWeights<U> {
         ModelWeights {
             embedding: f(&self.embedding),
-            layers: self.layers.iter().map(|layer| layer.map(&mut f)).collect(),
+            layers: self.layers.iter().map(|layer| layer.map(|_, value| f(value))).collect(),
             final_norm: f(&self.final_norm),
             head: self.head.as_ref().map(f),
         }
+    }
+}
+
+/// How a slot's file is typed and laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Class {
+    /// Few values that enter arithmetic in f32: never rounded.
+    Vector,
+    /// A matrix whose rows are looked up.
+    Table,
+    /// A matrix that activations are multiplied by.
+    Projection,
+}
+
+/// A slot before its dtype and layout are known.
+struct Row<R> {
+    class: Class,
+    parts: Vec<(R, Vec<usize>)>,
+}
+
+impl<R> Row<R> {
+    fn vector(role: R, len: usize) -> Row<R> {
+        Row { class: Class::Vector, parts: vec![(role, vec![len])] }
+    }
+
+    /// Projections of `columns` features, `(role, rows)` each, stacked.
+    fn projection(columns: usize, parts: impl IntoIterator<Item = (R, usize)>) -> Row<R> {
+        let parts = parts.into_iter().map(|(role, rows)| (role, vec![rows, columns])).collect();
+        Row { class: Class::Projection, parts }
     }
 }
 
@@ -146,64 +226,89 @@ pub fn weight_slots(
     dtype: WeightDType,
     layout: WeightLayout,
 ) -> ModelWeights<WeightSlot> {
-    let hidden = spec.hidden_size;
-    let table = |name: &str, role| WeightSlot {
-        name: name.to_owned(),
-        dtype: dtype.dtype(),
-        dims: vec![spec.vocab_size, hidden],
-        parts: vec![role],
-        transposed: false,
-    };
-    // Norm gains are few and enter products of f32: they are never rounded.
-    let norm = |name: String, role| WeightSlot {
-        name,
-        dtype: DType::F32,
-        dims: vec![hidden],
-        parts: vec![role],
-        transposed: false,
-    };
-    let projection = |name: String, out, input, parts| WeightSlot {
-        name,
-        dtype: dtype.dtype(),
-        dims: match layout {
-            WeightLayout::OutIn => vec![out, input],
-            WeightLayout::InOut => vec![input, out],
-        },
-        parts,
-        transposed: layout == WeightLayout::InOut,
-    };
-    let layer = |(l, layer): (usize, &crate::spec::LayerSpec)| {
-        let (q, kv) = (layer.attention.query_width(), layer.attention.kv_width());
-        let mlp = layer.mlp.intermediate_size;
-        LayerWeights {
-            input_norm: norm(format!("inputNorm{l}"), Role::InputNorm(l)),
-            qkv: projection(
-                format!("qkvProj{l}"),
-                q + 2 * kv,
-                hidden,
-                vec![Role::Query(l), Role::Key(l), Role::Value(l)],
-            ),
-            attention_output: projection(
-                format!("oProj{l}"),
-                hidden,
-                q,
-                vec![Role::AttentionOutput(l)],
-            ),
-            mlp_norm: norm(format!("postAttnNorm{l}"), Role::MlpNorm(l)),
-            gate_up: projection(
-                format!("gateUpProj{l}"),
-                2 * mlp,
-                hidden,
-                vec![Role::Gate(l), Role::Up(l)],
-            ),
-            down: projection(format!("downProj{l}"), hidden, mlp, vec![Role::Down(l)]),
+    let (vocab, hidden) = (spec.vocab_size, spec.hidden_size);
+    let slot = |name: &str, row: Row<Role>| {
+        let parts: Vec<_> = row.parts.into_iter().map(|(role, dims)| Part { role, dims }).collect();
+        let mut dims = parts.first().map_or(Vec::new(), |part| part.dims.clone());
+        if let Some(rows) = dims.first_mut() {
+            *rows = parts.iter().map(|part| part.dims[0]).sum();
         }
+        let transposed = row.class == Class::Projection && layout == WeightLayout::InOut;
+        if transposed {
+            dims.reverse();
+        }
+        let dtype = if row.class == Class::Vector { DType::F32 } else { dtype.dtype() };
+        WeightSlot { name: name.to_owned(), dtype, dims, parts, transposed }
     };
+    let layer = |(l, layer): (usize, &LayerSpec)| {
+        let slots = layer_rows(layer, hidden).into_iter().map(|(weight, Row { class, parts })| {
+            let in_layer = |(role, dims)| (Role::Layer(l, role), dims);
+            let row = Row { class, parts: parts.into_iter().map(in_layer).collect() };
+            (weight, slot(&format!("{}{l}", weight.name()), row))
+        });
+        LayerWeights(slots.collect())
+    };
+    let embedding =
+        Row { class: Class::Table, parts: vec![(Role::Embedding, vec![vocab, hidden])] };
     ModelWeights {
-        embedding: table("embedTokens", Role::Embedding),
+        embedding: slot("embedTokens", embedding),
         layers: spec.layers.iter().enumerate().map(layer).collect(),
-        final_norm: norm("finalNorm".to_owned(), Role::FinalNorm),
-        head: (!spec.tied_head)
-            .then(|| projection("lmHead".to_owned(), spec.vocab_size, hidden, vec![Role::Head])),
+        final_norm: slot("finalNorm", Row::vector(Role::FinalNorm, hidden)),
+        head: (!spec.head.tied)
+            .then(|| slot("lmHead", Row::projection(hidden, [(Role::Head, vocab)]))),
     }
+}
+
+type LayerRows = Vec<(LayerWeight, Row<LayerRole>)>;
+
+/// The slots of a layer, in order.
+fn layer_rows(layer: &LayerSpec, hidden: usize) -> LayerRows {
+    let norm = |weight, role| (weight, Row::vector(role, hidden));
+    let mut rows = vec![norm(LayerWeight::MixerNorm, LayerRole::MixerNorm)];
+    rows.extend(match &layer.mixer {
+        Mixer::Attention(attention) => attention_rows(attention, hidden),
+    });
+    if layer.output_norm_eps.is_some() {
+        rows.push(norm(LayerWeight::MixerOutputNorm, LayerRole::MixerOutputNorm));
+    }
+    rows.push(norm(LayerWeight::FfnNorm, LayerRole::FfnNorm));
+    rows.extend(match &layer.ffn {
+        Ffn::Dense(mlp) => mlp_rows(mlp, hidden),
+    });
+    if layer.output_norm_eps.is_some() {
+        rows.push(norm(LayerWeight::FfnOutputNorm, LayerRole::FfnOutputNorm));
+    }
+    rows
+}
+
+fn attention_rows(attention: &AttentionSpec, hidden: usize) -> LayerRows {
+    let (q, kv) = (attention.query_width(), attention.kv_width());
+    let mut qkv = vec![(LayerRole::Query, q), (LayerRole::Key, kv), (LayerRole::Value, kv)];
+    if attention.gate {
+        qkv.push((LayerRole::AttentionGate, q));
+    }
+    let mut rows = vec![(LayerWeight::Qkv, Row::projection(hidden, qkv))];
+    if attention.bias {
+        let parts =
+            [(LayerRole::QueryBias, q), (LayerRole::KeyBias, kv), (LayerRole::ValueBias, kv)];
+        let parts = parts.map(|(role, len)| (role, vec![len])).to_vec();
+        rows.push((LayerWeight::QkvBias, Row { class: Class::Vector, parts }));
+    }
+    if attention.qk_norm == HeadNorm::Gain {
+        let size = attention.head_dim;
+        rows.push((LayerWeight::QueryNorm, Row::vector(LayerRole::QueryNorm, size)));
+        rows.push((LayerWeight::KeyNorm, Row::vector(LayerRole::KeyNorm, size)));
+    }
+    let output = Row::projection(q, [(LayerRole::AttentionOutput, hidden)]);
+    rows.push((LayerWeight::AttentionOutput, output));
+    rows
+}
+
+fn mlp_rows(mlp: &MlpSpec, hidden: usize) -> LayerRows {
+    let width = mlp.intermediate_size;
+    let gate_up = [(LayerRole::Gate, width), (LayerRole::Up, width)];
+    vec![
+        (LayerWeight::GateUp, Row::projection(hidden, gate_up)),
+        (LayerWeight::Down, Row::projection(width, [(LayerRole::Down, hidden)])),
+    ]
 }

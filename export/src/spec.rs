@@ -12,23 +12,76 @@ pub struct ModelSpec {
     pub vocab_size: usize,
     /// Width of the residual stream.
     pub hidden_size: usize,
-    /// Added to the mean square under every norm's root.
+    /// Added to the mean square under every norm's root, unless a norm has its own.
     pub norm_eps: f32,
     /// The largest number of positions that the model was made for.
     pub max_positions: usize,
-    /// Whether logits use the embedding table instead of a matrix of their own.
-    pub tied_head: bool,
-    /// The layers, first to last. Never empty.
+    /// What happens to a token's row of the embedding table before the first layer.
+    pub embedding: EmbeddingTransform,
+    /// The layers, first to last. Never empty; one at least has attention.
     pub layers: Vec<LayerSpec>,
+    /// From the last layer's norm to logits.
+    pub head: HeadSpec,
+    /// Placeholder tokens that a server must refuse.
+    pub refused_tokens: Vec<RefusedToken>,
 }
 
-/// One decoder layer: `x += attention(norm(x)); x += mlp(norm(x))`.
+/// What happens to a token's row of the embedding table before the first layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum EmbeddingTransform {
+    /// Nothing.
+    #[default]
+    None,
+    /// It is multiplied by this factor.
+    Scale(f32),
+    /// It is normed, without gain.
+    Norm,
+}
+
+/// From the last layer's norm to logits: `cap(multiplier * (table · norm(x)))`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HeadSpec {
+    /// Whether logits use the embedding table instead of a matrix of their own.
+    pub tied: bool,
+    /// Factor on the products, before the cap.
+    pub multiplier: f32,
+    /// `cap(z) = c * tanh(z / c)` for this `c`; `None` for no cap.
+    pub softcap: Option<f32>,
+}
+
+/// A token id that stands for something which a text decoder cannot take.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RefusedToken {
+    /// The token id, below the vocabulary's size.
+    pub id: usize,
+    /// The config key that names it.
+    pub config_key: &'static str,
+}
+
+/// One decoder layer: `x += mixer(norm(x)); x += ffn(norm(x))`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerSpec {
-    /// The token mixer.
-    pub attention: AttentionSpec,
-    /// The channel mixer.
-    pub mlp: MlpSpec,
+    /// What mixes tokens.
+    pub mixer: Mixer,
+    /// What mixes features.
+    pub ffn: Ffn,
+    /// Whether the outputs of mixer and ffn are normed before they are added, and the `eps` of those
+    /// norms.
+    pub output_norm_eps: Option<f32>,
+}
+
+/// The part of a layer that reads other tokens.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mixer {
+    /// Softmax attention over keys and values in KV pools.
+    Attention(AttentionSpec),
+}
+
+/// The part of a layer that works on each token alone.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Ffn {
+    /// One gated MLP.
+    Dense(MlpSpec),
 }
 
 /// Causal attention with grouped queries: query head `h` reads KV head `h / (heads / kv_heads)`.
@@ -42,8 +95,33 @@ pub struct AttentionSpec {
     pub head_dim: usize,
     /// Factor on the scores.
     pub scale: f32,
-    /// Radians per position of each rotated pair `(i, i + head_dim / 2)`; `head_dim / 2` values.
+    /// Radians per position of each rotated pair: with `n` values the pairs are `(i, i + n)`, and
+    /// features from `2 * n` on are not rotated. At most `head_dim / 2` values; empty for a layer
+    /// without rotary embedding.
     pub rope_frequencies: Vec<f32>,
+    /// Norm of each query and key head, before the rotation.
+    pub qk_norm: HeadNorm,
+    /// Whether query, key and value projections have a bias.
+    pub bias: bool,
+    /// Whether the heads' outputs are multiplied by `sigmoid(gate · h)`, with `h` the input that
+    /// queries are made of, before the output projection.
+    pub gate: bool,
+    /// Positions that a token sees, its own included; `None` for all.
+    pub window: Option<usize>,
+    /// Scores become `c * tanh(score / c)` for this `c`, before the mask; `None` for no cap.
+    pub softcap: Option<f32>,
+}
+
+/// A root-mean-square norm over the features of each head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HeadNorm {
+    /// None.
+    #[default]
+    Off,
+    /// Without gain.
+    Plain,
+    /// With a gain that all heads share.
+    Gain,
 }
 
 impl AttentionSpec {
@@ -63,69 +141,88 @@ impl AttentionSpec {
     }
 }
 
-/// `down(silu(gate(x)) * up(x))`.
+/// `down(activation(gate(x)) * up(x))`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MlpSpec {
     /// Features between the projections.
     pub intermediate_size: usize,
+    /// The function on the gate.
+    pub activation: Activation,
 }
 
-/// What a weight is for.
+/// An elementwise function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activation {
+    /// `x * sigmoid(x)`.
+    Silu,
+    /// `x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x³)))`.
+    GeluTanh,
+}
+
+impl ModelSpec {
+    /// The first layer's attention that has one: all of a model agree in heads and head size.
+    pub fn attention(&self) -> Option<&AttentionSpec> {
+        self.layers.iter().find_map(LayerSpec::attention)
+    }
+}
+
+impl LayerSpec {
+    /// The layer's attention, if that is its mixer.
+    pub fn attention(&self) -> Option<&AttentionSpec> {
+        match &self.mixer {
+            Mixer::Attention(attention) => Some(attention),
+        }
+    }
+}
+
+/// What a tensor of a checkpoint is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// Token embedding, `[vocab, hidden]`.
     Embedding,
-    /// Gain of the norm before attention, `[hidden]`.
-    InputNorm(usize),
-    /// Query projection, `[heads * head_dim, hidden]`.
-    Query(usize),
-    /// Key projection, `[kv_heads * head_dim, hidden]`.
-    Key(usize),
-    /// Value projection, `[kv_heads * head_dim, hidden]`.
-    Value(usize),
-    /// Attention output projection, `[hidden, heads * head_dim]`.
-    AttentionOutput(usize),
-    /// Gain of the norm before the MLP, `[hidden]`.
-    MlpNorm(usize),
-    /// MLP gate projection, `[intermediate, hidden]`.
-    Gate(usize),
-    /// MLP up projection, `[intermediate, hidden]`.
-    Up(usize),
-    /// MLP down projection, `[hidden, intermediate]`.
-    Down(usize),
+    /// Part of a layer.
+    Layer(usize, LayerRole),
     /// Gain of the last norm, `[hidden]`.
     FinalNorm,
     /// Output matrix of an untied model, `[vocab, hidden]`.
     Head,
 }
 
-impl ModelSpec {
-    /// The attention that every layer's pools are shaped by.
-    pub fn attention(&self) -> &AttentionSpec {
-        &self.layers[0].attention
-    }
-
-    /// Every weight of the model and its shape, in the order of the computation.
-    pub fn tensors(&self) -> Vec<(Role, Vec<usize>)> {
-        let hidden = self.hidden_size;
-        let mut tensors = vec![(Role::Embedding, vec![self.vocab_size, hidden])];
-        for (l, LayerSpec { attention, mlp }) in self.layers.iter().enumerate() {
-            tensors.extend([
-                (Role::InputNorm(l), vec![hidden]),
-                (Role::Query(l), vec![attention.query_width(), hidden]),
-                (Role::Key(l), vec![attention.kv_width(), hidden]),
-                (Role::Value(l), vec![attention.kv_width(), hidden]),
-                (Role::AttentionOutput(l), vec![hidden, attention.query_width()]),
-                (Role::MlpNorm(l), vec![hidden]),
-                (Role::Gate(l), vec![mlp.intermediate_size, hidden]),
-                (Role::Up(l), vec![mlp.intermediate_size, hidden]),
-                (Role::Down(l), vec![hidden, mlp.intermediate_size]),
-            ]);
-        }
-        tensors.push((Role::FinalNorm, vec![hidden]));
-        if !self.tied_head {
-            tensors.push((Role::Head, vec![self.vocab_size, hidden]));
-        }
-        tensors
-    }
+/// What a layer's tensor is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LayerRole {
+    /// Gain of the norm before the mixer, `[hidden]`.
+    MixerNorm,
+    /// Gain of the norm of the mixer's output, `[hidden]`.
+    MixerOutputNorm,
+    /// Gain of the norm before the ffn, `[hidden]`.
+    FfnNorm,
+    /// Gain of the norm of the ffn's output, `[hidden]`.
+    FfnOutputNorm,
+    /// Query projection, `[heads * head_dim, hidden]`.
+    Query,
+    /// Key projection, `[kv_heads * head_dim, hidden]`.
+    Key,
+    /// Value projection, `[kv_heads * head_dim, hidden]`.
+    Value,
+    /// Attention gate projection, `[heads * head_dim, hidden]`.
+    AttentionGate,
+    /// Bias of the query projection, `[heads * head_dim]`.
+    QueryBias,
+    /// Bias of the key projection, `[kv_heads * head_dim]`.
+    KeyBias,
+    /// Bias of the value projection, `[kv_heads * head_dim]`.
+    ValueBias,
+    /// Gain of the query heads' norm, `[head_dim]`.
+    QueryNorm,
+    /// Gain of the key heads' norm, `[head_dim]`.
+    KeyNorm,
+    /// Attention output projection, `[hidden, heads * head_dim]`.
+    AttentionOutput,
+    /// MLP gate projection, `[intermediate, hidden]`.
+    Gate,
+    /// MLP up projection, `[intermediate, hidden]`.
+    Up,
+    /// MLP down projection, `[hidden, intermediate]`.
+    Down,
 }

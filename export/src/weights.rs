@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use tlaloc_artifact::DType;
 
 use crate::Error;
-use crate::checkpoint::{Stored, StoredTensor};
+use crate::checkpoint::{Stored, StoredWeight};
 use crate::family::Weights;
 use crate::slots::WeightSlot;
 
@@ -23,7 +23,7 @@ pub fn write_slot(
     sink: &mut dyn Write,
     written: &mut dyn FnMut(u64),
 ) -> Result<(), Error> {
-    let parts: Vec<_> = slot.parts.iter().filter_map(|role| weights.get(role)).collect();
+    let parts: Vec<_> = slot.parts.iter().filter_map(|part| weights.get(&part.role)).collect();
     let mut emit = |bytes: &[u8]| -> io::Result<()> {
         sink.write_all(bytes)?;
         written(bytes.len() as u64);
@@ -41,24 +41,28 @@ pub fn write_slot(
 
 type Emit<'a> = dyn FnMut(&[u8]) -> Result<(), Error> + 'a;
 
-/// All elements of `part` in their stored order.
-fn stacked(dtype: DType, part: &StoredTensor, emit: &mut Emit) -> Result<(), Error> {
-    let stored = part.stored()?;
-    let (elements, chunk) = (part.elements(), BAND / dtype.size());
+/// All elements of `part` in their order.
+fn stacked(dtype: DType, part: &StoredWeight, emit: &mut Emit) -> Result<(), Error> {
+    let stored = part.tensor.stored()?;
+    let chunk = BAND / dtype.size();
     let (mut source, mut target) = (Vec::new(), Vec::new());
-    for first in (0..elements).step_by(chunk) {
-        source.resize(chunk.min(elements - first) * stored.size(), 0);
-        part.read(first, &mut source)?;
-        target.clear();
-        source.chunks_exact(stored.size()).for_each(|x| convert(x, stored, dtype, &mut target));
-        emit(&target)?;
+    for (start, elements) in part.runs() {
+        for first in (0..elements).step_by(chunk) {
+            source.resize(chunk.min(elements - first) * stored.size(), 0);
+            part.tensor.read(start + first, &mut source)?;
+            target.clear();
+            for x in source.chunks_exact(stored.size()) {
+                convert(x, stored, part.zero_centred, dtype, &mut target);
+            }
+            emit(&target)?;
+        }
     }
     Ok(())
 }
 
 /// The `parts`, `[out, in]` each, stacked along `out` and transposed to `[in, out]`: bands of input
 /// features, each gathered from a strip of every part.
-fn transposed(slot: &WeightSlot, parts: &[&StoredTensor], emit: &mut Emit) -> Result<(), Error> {
+fn transposed(slot: &WeightSlot, parts: &[&StoredWeight], emit: &mut Emit) -> Result<(), Error> {
     let (inputs, outputs) = match slot.dims[..] {
         [inputs, outputs] => (inputs, outputs),
         _ => return Ok(()),
@@ -71,13 +75,13 @@ fn transposed(slot: &WeightSlot, parts: &[&StoredTensor], emit: &mut Emit) -> Re
         band.resize(width * outputs * size, 0);
         let mut output = 0;
         for part in parts {
-            let stored = part.stored()?;
+            let stored = part.tensor.stored()?;
             strip.resize(width * stored.size(), 0);
-            for row in 0..part.dims()[0] {
-                part.read(row * inputs + first, &mut strip)?;
+            for row in 0..part.rows() {
+                part.tensor.read(part.row_start(row) + first, &mut strip)?;
                 for (i, x) in strip.chunks_exact(stored.size()).enumerate() {
                     element.clear();
-                    convert(x, stored, slot.dtype, &mut element);
+                    convert(x, stored, part.zero_centred, slot.dtype, &mut element);
                     let at = (i * outputs + output) * size;
                     band[at..at + size].copy_from_slice(&element);
                 }
@@ -89,13 +93,15 @@ fn transposed(slot: &WeightSlot, parts: &[&StoredTensor], emit: &mut Emit) -> Re
     Ok(())
 }
 
-/// Appends one element, little-endian; narrowing rounds to nearest even.
-fn convert(bytes: &[u8], stored: Stored, dtype: DType, target: &mut Vec<u8>) {
+/// Appends one element, plus 1 if it is `zero_centred`, little-endian; narrowing rounds to nearest
+/// even.
+fn convert(bytes: &[u8], stored: Stored, zero_centred: bool, dtype: DType, target: &mut Vec<u8>) {
+    let value = |bytes| stored.value(bytes) + if zero_centred { 1.0 } else { 0.0 };
     match (stored, dtype) {
-        (Stored::F32, DType::F32) | (Stored::Bf16, DType::Bf16) => target.extend_from_slice(bytes),
-        (_, DType::Bf16) => {
-            target.extend(half::bf16::from_f32(stored.value(bytes)).to_le_bytes());
+        (Stored::F32, DType::F32) | (Stored::Bf16, DType::Bf16) if !zero_centred => {
+            target.extend_from_slice(bytes);
         }
-        _ => target.extend(stored.value(bytes).to_le_bytes()),
+        (_, DType::Bf16) => target.extend(half::bf16::from_f32(value(bytes)).to_le_bytes()),
+        _ => target.extend(value(bytes).to_le_bytes()),
     }
 }

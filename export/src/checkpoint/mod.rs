@@ -2,6 +2,8 @@
 
 mod config;
 mod tensors;
+mod weight;
 
 pub use config::{Config, Keys};
 pub use tensors::{Stored, StoredTensor, Tensors};
+pub use weight::{Rows, StoredWeight};

@@ -1,6 +1,6 @@
 //! The tensors of a checkpoint: where each lies, and reads of its ranges.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -123,6 +123,7 @@ struct Index {
 pub struct Tensors {
     dir: PathBuf,
     tensors: BTreeMap<String, StoredTensor>,
+    claimed: BTreeSet<String>,
 }
 
 impl Tensors {
@@ -133,7 +134,8 @@ impl Tensors {
     /// When a file is missing or malformed, two shards hold one tensor, or a tensor is not where the
     /// index says.
     pub fn open(dir: &Path) -> Result<Tensors, Error> {
-        let mut all = Tensors { dir: dir.to_owned(), tensors: BTreeMap::new() };
+        let mut all =
+            Tensors { dir: dir.to_owned(), tensors: BTreeMap::new(), claimed: BTreeSet::new() };
         let (single, index) = (dir.join(SINGLE_FILE), dir.join(INDEX_FILE));
         if single.exists() || !index.exists() {
             all.add_shard(&single)?;
@@ -207,12 +209,12 @@ impl Tensors {
         Ok(shard)
     }
 
-    /// Takes the tensor called `name`.
+    /// The tensor called `name`, which counts as part of the model from now on.
     ///
     /// # Errors
-    /// When there is none, or its shape is not `dims`.
-    pub fn take(&mut self, name: &str, dims: &[usize]) -> Result<StoredTensor, Error> {
-        let tensor = self.tensors.remove(name).ok_or_else(|| Error::Tensor {
+    /// When there is none, its shape is not `dims`, or its element type cannot be read.
+    pub fn claim(&mut self, name: &str, dims: &[usize]) -> Result<StoredTensor, Error> {
+        let tensor = self.tensors.get(name).ok_or_else(|| Error::Tensor {
             path: self.dir.clone(),
             tensor: name.to_owned(),
             reason: "is in none of the checkpoint's files".to_owned(),
@@ -223,20 +225,22 @@ impl Tensors {
             );
         }
         tensor.stored()?;
-        Ok(tensor)
+        self.claimed.insert(name.to_owned());
+        Ok(tensor.clone())
     }
 
-    /// Whether a tensor called `name` is left.
+    /// Whether there is a tensor called `name`.
     pub fn has(&self, name: &str) -> bool {
         self.tensors.contains_key(name)
     }
 
-    /// Refuses any tensor that was not taken and is not `ignorable`.
+    /// Refuses any tensor that was not claimed and is not `ignorable`.
     ///
     /// # Errors
     /// For the first such tensor, in alphabetical order.
     pub fn finish(self, ignorable: impl Fn(&str) -> bool) -> Result<(), Error> {
-        match self.tensors.values().find(|tensor| !ignorable(&tensor.name)) {
+        let known = |name: &str| self.claimed.contains(name) || ignorable(name);
+        match self.tensors.values().find(|tensor| !known(&tensor.name)) {
             Some(tensor) => {
                 Err(tensor.refuse("is not part of the model that the config describes".to_owned()))
             }

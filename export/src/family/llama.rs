@@ -1,15 +1,17 @@
 //! Llama: SmolLM2, TinyLlama, Llama 2 and 3.
 
+use super::source::usual;
 use super::{Family, rope};
 use crate::Error;
 use crate::checkpoint::Config;
-use crate::spec::{AttentionSpec, LayerSpec, MlpSpec, ModelSpec, Role};
+use crate::spec::{Activation, AttentionSpec, EmbeddingTransform, Ffn, HeadNorm, HeadSpec};
+use crate::spec::{LayerSpec, Mixer, MlpSpec, ModelSpec};
 
 pub(super) const FAMILY: Family = Family {
     model_type: "llama",
     architecture: "LlamaForCausalLM",
     read,
-    tensor_name,
+    source: |_, role, _| usual(role),
     // Old exports store the rotary frequencies, which follow from the config.
     ignorable: |name| name.ends_with(".rotary_emb.inv_freq"),
 };
@@ -54,14 +56,20 @@ fn read(config: &mut Config) -> Result<ModelSpec, Error> {
     let rope_frequencies = rope::frequencies(config, head_dim)?;
 
     let layer = LayerSpec {
-        attention: AttentionSpec {
+        mixer: Mixer::Attention(AttentionSpec {
             heads,
             kv_heads,
             head_dim,
             scale: (1.0 / (head_dim as f64).sqrt()) as f32,
             rope_frequencies,
-        },
-        mlp: MlpSpec { intermediate_size },
+            qk_norm: HeadNorm::Off,
+            bias: false,
+            gate: false,
+            window: None,
+            softcap: None,
+        }),
+        ffn: Ffn::Dense(MlpSpec { intermediate_size, activation: Activation::Silu }),
+        output_norm_eps: None,
     };
     Ok(ModelSpec {
         family: "llama",
@@ -69,25 +77,9 @@ fn read(config: &mut Config) -> Result<ModelSpec, Error> {
         hidden_size,
         norm_eps,
         max_positions,
-        tied_head,
+        embedding: EmbeddingTransform::None,
         layers: vec![layer; layers],
+        head: HeadSpec { tied: tied_head, multiplier: 1.0, softcap: None },
+        refused_tokens: Vec::new(),
     })
-}
-
-fn tensor_name(role: Role) -> String {
-    let (layer, name) = match role {
-        Role::Embedding => return "model.embed_tokens.weight".to_owned(),
-        Role::FinalNorm => return "model.norm.weight".to_owned(),
-        Role::Head => return "lm_head.weight".to_owned(),
-        Role::InputNorm(l) => (l, "input_layernorm"),
-        Role::Query(l) => (l, "self_attn.q_proj"),
-        Role::Key(l) => (l, "self_attn.k_proj"),
-        Role::Value(l) => (l, "self_attn.v_proj"),
-        Role::AttentionOutput(l) => (l, "self_attn.o_proj"),
-        Role::MlpNorm(l) => (l, "post_attention_layernorm"),
-        Role::Gate(l) => (l, "mlp.gate_proj"),
-        Role::Up(l) => (l, "mlp.up_proj"),
-        Role::Down(l) => (l, "mlp.down_proj"),
-    };
-    format!("model.layers.{layer}.{name}.weight")
 }

@@ -4,12 +4,15 @@
 
 mod llama;
 mod rope;
+mod source;
 
 use std::collections::BTreeMap;
 
 use crate::Error;
-use crate::checkpoint::{Config, StoredTensor, Tensors};
+use crate::checkpoint::{Config, StoredTensor, StoredWeight, Tensors};
+use crate::slots::{ModelWeights, WeightSlot};
 use crate::spec::{ModelSpec, Role};
+use source::Source;
 
 /// One family of checkpoints.
 pub struct Family {
@@ -19,8 +22,8 @@ pub struct Family {
     architecture: &'static str,
     /// Reads the whole config.
     read: fn(&mut Config) -> Result<ModelSpec, Error>,
-    /// The checkpoint's name of a weight.
-    tensor_name: fn(Role) -> String,
+    /// Where the checkpoint keeps a weight.
+    source: fn(&ModelSpec, Role, &Tensors) -> Source,
     /// Whether a tensor is a leftover that follows from the config.
     ignorable: fn(&str) -> bool,
 }
@@ -28,7 +31,7 @@ pub struct Family {
 const FAMILIES: &[Family] = &[llama::FAMILY];
 
 /// The weights of a model, each in its file, of the right shape.
-pub type Weights = BTreeMap<Role, StoredTensor>;
+pub type Weights = BTreeMap<Role, StoredWeight>;
 
 /// Reads a checkpoint's config.
 ///
@@ -48,21 +51,29 @@ pub fn read(mut config: Config) -> Result<(&'static Family, ModelSpec), Error> {
 }
 
 impl Family {
-    /// Finds every weight of `spec` among a checkpoint's tensors.
+    /// Finds every weight that `slots` hold among a checkpoint's tensors.
     ///
     /// # Errors
     /// When a tensor is missing, unknown, of another shape or of an unknown element type, or when a
     /// model with a tied head comes with a head that differs from its embedding.
-    pub fn weights(&self, spec: &ModelSpec, mut tensors: Tensors) -> Result<Weights, Error> {
+    pub fn weights(
+        &self,
+        spec: &ModelSpec,
+        slots: &ModelWeights<WeightSlot>,
+        mut tensors: Tensors,
+    ) -> Result<Weights, Error> {
         let mut weights = Weights::new();
-        for (role, dims) in spec.tensors() {
-            weights.insert(role, tensors.take(&(self.tensor_name)(role), &dims)?);
+        for part in slots.iter().flat_map(|slot| &slot.parts) {
+            let source = (self.source)(spec, part.role, &tensors);
+            weights.insert(part.role, source.find(&mut tensors, &part.dims)?);
         }
-        let head = (self.tensor_name)(Role::Head);
-        if spec.tied_head && tensors.has(&head) {
-            let head = tensors.take(&head, &[spec.vocab_size, spec.hidden_size])?;
-            if let Some(embedding) = weights.get(&Role::Embedding) {
-                require_equal(&head, embedding)?;
+        if spec.head.tied {
+            let source = (self.source)(spec, Role::Head, &tensors);
+            if let Some(embedding) = weights.get(&Role::Embedding)
+                && tensors.has(&source.tensor)
+            {
+                let head = source.find(&mut tensors, &embedding.dims)?;
+                require_equal(&head.tensor, &embedding.tensor)?;
             }
         }
         tensors.finish(self.ignorable)?;

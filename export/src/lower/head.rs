@@ -10,23 +10,33 @@ use tlaloc_artifact::DType;
 use super::forms::{Orientation, Product};
 use super::{Context, norm};
 use crate::slots::{ModelWeights, WeightLayout};
-use crate::stablehlo::{Function, Reduce, Value};
+use crate::spec::HeadSpec;
+use crate::stablehlo::{Binary, Function, Reduce, Unary, Value};
 
 /// Logits f32 `[B, 1, vocab]` of the last token column of `x`.
 pub(super) fn logits(
     f: &mut Function,
     cx: &Context,
+    spec: &HeadSpec,
     x: &Value,
     weights: &ModelWeights<Value>,
 ) -> Value {
     let batch = cx.bucket.batch;
     let last = last_tokens(f, cx, x);
-    let h = norm::rms(f, cx, &last, &weights.final_norm);
-    let logits = match &weights.head {
+    let h = norm::rms(f, cx, &last, Some(&weights.final_norm), cx.norm_eps);
+    let mut logits = match &weights.head {
         Some(head) if cx.layout == WeightLayout::InOut => in_out(f, cx, &h, head),
         Some(head) => table(f, cx, &h, head),
         None => table(f, cx, &h, &weights.embedding),
     };
+    if spec.multiplier != 1.0 {
+        logits = f.with_float(Binary::Multiply, &logits, spec.multiplier);
+    }
+    if let Some(cap) = spec.softcap {
+        let ratio = f.with_float(Binary::Divide, &logits, cap);
+        let bounded = f.unary(Unary::Tanh, &ratio);
+        logits = f.with_float(Binary::Multiply, &bounded, cap);
+    }
     let vocab = logits.dims()[1];
     f.reshape(&logits, &[batch, 1, vocab])
 }

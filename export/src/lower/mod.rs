@@ -11,17 +11,20 @@ mod forms;
 mod head;
 mod kv;
 mod layer;
+mod mlp;
 mod norm;
 mod prefill_attention;
 mod projection;
 mod rope;
+mod self_attention;
 
 use tlaloc_artifact::{DType, EntryKind};
 
 use crate::plan::{Bucket, PoolShape};
+use crate::pools::layer_pools;
 use crate::slots::{ModelWeights, WeightLayout, WeightSlot};
-use crate::spec::{LayerSpec, ModelSpec};
-use crate::stablehlo::{Function, Module, Value};
+use crate::spec::{EmbeddingTransform, LayerSpec, ModelSpec};
+use crate::stablehlo::{Binary, Function, Module, Value};
 use forms::{Orientation, Product};
 use layer::{LayerInputs, Shared};
 
@@ -77,40 +80,40 @@ pub fn program(
 
     let mut main = Function::new("main");
     let request = request_parameters(&mut main, &cx);
-    let mut layer_pools = Vec::new();
-    for (l, LayerSpec { attention, .. }) in spec.layers.iter().enumerate() {
-        let dims = [pools.num_blocks, pools.block_size, attention.kv_heads, attention.head_dim];
-        // Output 0 is the logits; pools follow in the order of their arguments.
-        let keys = main.aliased_parameter(&format!("keyCache{l}"), DType::F32, &dims, 1 + 2 * l);
-        let values =
-            main.aliased_parameter(&format!("valueCache{l}"), DType::F32, &dims, 2 + 2 * l);
-        layer_pools.push((keys, values));
+    // Output 0 is the logits; pools follow in the order of their arguments.
+    let mut outputs = 1..;
+    let mut all_pools = Vec::new();
+    for (l, layer) in spec.layers.iter().enumerate() {
+        all_pools.push(layer_pools(l, layer, pools).map(|pool| {
+            let output = outputs.next().unwrap_or_default();
+            main.aliased_parameter(&pool.name, pool.dtype, &pool.dims, output)
+        }));
     }
     let weights = slots.map(|slot| main.parameter(&slot.name, slot.dtype, &slot.dims));
 
-    let mut x = embed(&mut main, &cx, &weights.embedding, &request.token_ids);
+    let mut x = embed(&mut main, &cx, spec.embedding, &weights.embedding, &request.token_ids);
     let mut kinds: Vec<LayerKind> = Vec::new();
     let mut new_pools = Vec::new();
-    for ((layer, (keys, values)), weights) in
-        spec.layers.iter().zip(layer_pools).zip(&weights.layers)
-    {
+    for ((layer, pools), weights) in spec.layers.iter().zip(all_pools).zip(&weights.layers) {
         let known = kinds.iter().position(|kind| kind.spec == layer);
         let shared = match known {
             Some(kind) => kinds[kind].shared.clone(),
-            None => Shared::build(&mut main, &cx, &layer.attention, &request),
+            None => Shared::build(&mut main, &cx, layer, &request),
         };
-        let inputs = LayerInputs { x, keys, values, shared, weights: weights.clone() };
+        let inputs = LayerInputs { x, pools, shared, weights: weights.clone() };
         let kind = known.unwrap_or_else(|| {
             let name = format!("layer{}", kinds.len());
             let function = layer::function(&cx, layer, &name, &inputs);
             kinds.push(LayerKind { spec: layer, shared: inputs.shared.clone(), function });
             kinds.len() - 1
         });
-        let mut outputs = main.call(&kinds[kind].function, &inputs.list());
+        let arguments = inputs.list();
+        let arguments: Vec<_> = arguments.iter().collect();
+        let mut outputs = main.call(&kinds[kind].function, &arguments);
         x = outputs.remove(0);
         new_pools.extend(outputs);
     }
-    let logits = head::logits(&mut main, &cx, &x, &weights);
+    let logits = head::logits(&mut main, &cx, &spec.head, &x, &weights);
     let mut results = vec![logits];
     results.extend(new_pools);
     main.returns(results);
@@ -139,12 +142,23 @@ fn request_parameters(main: &mut Function, cx: &Context) -> Request {
 }
 
 /// The tokens' rows of the embedding table, as activations.
-fn embed(f: &mut Function, cx: &Context, table: &Value, token_ids: &Value) -> Value {
+fn embed(
+    f: &mut Function,
+    cx: &Context,
+    transform: EmbeddingTransform,
+    table: &Value,
+    token_ids: &Value,
+) -> Value {
     let ids = f.reshape(token_ids, &[cx.tokens()]);
     let rows = f.gather_rows(table, &ids);
     let rows = f.convert(&rows, DType::F32);
-    match cx.orientation {
+    let x = match cx.orientation {
         Orientation::FeatureMajor => f.transpose(&rows, &[1, 0]),
         Orientation::RowMajor => rows,
+    };
+    match transform {
+        EmbeddingTransform::None => x,
+        EmbeddingTransform::Scale(factor) => f.with_float(Binary::Multiply, &x, factor),
+        EmbeddingTransform::Norm => norm::rms(f, cx, &x, None, cx.norm_eps),
     }
 }

@@ -42,6 +42,7 @@ pub enum Unary {
     Logistic,
     Rsqrt,
     Sine,
+    Tanh,
 }
 
 impl fmt::Display for Unary {
@@ -52,6 +53,7 @@ impl fmt::Display for Unary {
             Unary::Logistic => "logistic",
             Unary::Rsqrt => "rsqrt",
             Unary::Sine => "sine",
+            Unary::Tanh => "tanh",
         })
     }
 }

@@ -1,0 +1,67 @@
+//! Where a family's checkpoints keep a weight.
+
+use crate::Error;
+use crate::checkpoint::{Rows, StoredWeight, Tensors};
+use crate::spec::{LayerRole, Role};
+
+/// Where a checkpoint keeps a weight.
+pub(super) struct Source {
+    /// Name of the tensor.
+    pub(super) tensor: String,
+    /// Shape of the tensor; `None` for the weight's own.
+    pub(super) dims: Option<Vec<usize>>,
+    /// The tensor's rows that the weight is.
+    pub(super) rows: Rows,
+    /// Whether the tensor holds the weight less 1.
+    pub(super) zero_centred: bool,
+}
+
+impl Source {
+    /// The whole of `tensor`.
+    pub(super) fn whole(tensor: impl Into<String>) -> Source {
+        Source { tensor: tensor.into(), dims: None, rows: Rows::All, zero_centred: false }
+    }
+
+    /// The weight of shape `dims` in `tensors`.
+    ///
+    /// # Errors
+    /// When it is missing, of another shape or of an element type that cannot be read.
+    pub(super) fn find(self, tensors: &mut Tensors, dims: &[usize]) -> Result<StoredWeight, Error> {
+        let tensor = tensors.claim(&self.tensor, self.dims.as_deref().unwrap_or(dims))?;
+        let Source { rows, zero_centred, .. } = self;
+        Ok(StoredWeight { tensor, dims: dims.to_vec(), rows, zero_centred })
+    }
+}
+
+/// The names that nearly all families use, under `model`.
+pub(super) fn usual(role: Role) -> Source {
+    Source::whole(match role {
+        Role::Embedding => "model.embed_tokens.weight".to_owned(),
+        Role::FinalNorm => "model.norm.weight".to_owned(),
+        Role::Head => "lm_head.weight".to_owned(),
+        Role::Layer(l, role) => format!("model.layers.{l}.{}", usual_in_layer(role)),
+    })
+}
+
+fn usual_in_layer(role: LayerRole) -> &'static str {
+    match role {
+        LayerRole::MixerNorm => "input_layernorm.weight",
+        LayerRole::Query => "self_attn.q_proj.weight",
+        LayerRole::Key => "self_attn.k_proj.weight",
+        LayerRole::Value => "self_attn.v_proj.weight",
+        LayerRole::AttentionGate => "self_attn.gate_proj.weight",
+        LayerRole::QueryBias => "self_attn.q_proj.bias",
+        LayerRole::KeyBias => "self_attn.k_proj.bias",
+        LayerRole::ValueBias => "self_attn.v_proj.bias",
+        LayerRole::QueryNorm => "self_attn.q_norm.weight",
+        LayerRole::KeyNorm => "self_attn.k_norm.weight",
+        LayerRole::AttentionOutput => "self_attn.o_proj.weight",
+        LayerRole::MixerOutputNorm => "post_attention_layernorm.weight",
+        // The name that layers without output norms give it.
+        LayerRole::FfnNorm => "post_attention_layernorm.weight",
+        LayerRole::Gate => "mlp.gate_proj.weight",
+        LayerRole::Up => "mlp.up_proj.weight",
+        LayerRole::Down => "mlp.down_proj.weight",
+        LayerRole::FfnOutputNorm => "post_feedforward_layernorm.weight",
+    }
+}
