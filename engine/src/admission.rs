@@ -6,7 +6,7 @@ use crate::engine::Settings;
 use crate::event::{Event, FreeCause};
 use crate::queue::Queue;
 use crate::refusal::HOLDERS_LISTED;
-use crate::resources::{Needs, Shortage};
+use crate::resources::{Amounts, Resource};
 use crate::sequence::SequenceKey;
 use crate::state::State;
 use crate::work::Work;
@@ -67,16 +67,13 @@ impl Admission<'_> {
                 aftermath: Aftermath::of(work.start, work.end),
             });
         }
-        let needs = Needs::to_reach(target, &sequence.held, self.geometry);
+        let needs = Amounts::lacking(target, &sequence.held, self.geometry);
         if state.resources.short_of(needs).is_some() {
             let limit = self.reclaim_limit(state);
             self.reclaim(needs, limit, key, state);
-            if let Some(shortage) = state.resources.short_of(needs) {
-                return Err(match shortage {
-                    Shortage::Pages => Refusal::PagesExhausted(Box::new(
-                        self.pages_exhausted(needs, target, limit, work, key, state),
-                    )),
-                });
+            if let Some(resource) = state.resources.short_of(needs) {
+                let exhausted = self.exhausted(resource, limit, work, key, state);
+                return Err(Refusal::Exhausted(Box::new(exhausted)));
             }
         }
         state.resources.take(needs, &mut state.sequences[key].held);
@@ -90,7 +87,7 @@ impl Admission<'_> {
     }
 
     /// Frees sequences idle for longer than `limit`, one at a time, until `needs` can be met.
-    fn reclaim(self, needs: Needs, limit: Nanos, beneficiary: SequenceKey, state: &mut State) {
+    fn reclaim(self, needs: Amounts, limit: Nanos, beneficiary: SequenceKey, state: &mut State) {
         let busy = |id: &SequenceId| self.in_batch.contains(id) || self.queue.has(id);
         for (id, idle) in reclaim::candidates(&state.sequences, self.now, limit, busy) {
             if state.resources.short_of(needs).is_none() {
@@ -102,43 +99,46 @@ impl Admission<'_> {
                 idle,
                 limit,
                 beneficiary,
-                pages: sequence.held.pages.len(),
+                held: sequence.held.amounts(),
             });
         }
     }
 
-    fn pages_exhausted(
+    fn exhausted(
         self,
-        needs: Needs,
-        target: usize,
+        resource: Resource,
         limit: Nanos,
         work: &Work,
         key: SequenceKey,
         state: &State,
     ) -> Exhausted {
         let sequence = &state.sequences[key];
-        let others = state.sequences.iter().filter(|other| other.id != sequence.id);
-        let mut holders: Vec<_> = others
-            .filter(|other| !other.held.pages.is_empty())
+        let target = sequence.length + work.tokens.len();
+        let needs = Amounts::lacking(target, &sequence.held, self.geometry);
+        let mut holders: Vec<_> = state
+            .sequences
+            .iter()
+            .filter(|other| other.id != sequence.id)
             .map(|other| Holder {
                 sequence: other.id.clone(),
-                pages: other.held.pages.len(),
+                held: other.held.amounts().of(resource),
                 tokens: other.length,
                 idle: other.last_active.map(|active| self.now.saturating_sub(active.at)),
             })
+            .filter(|holder| holder.held > 0)
             .collect();
-        holders.sort_unstable_by(|a, b| {
-            b.pages.cmp(&a.pages).then_with(|| a.sequence.cmp(&b.sequence))
-        });
+        holders
+            .sort_unstable_by(|a, b| b.held.cmp(&a.held).then_with(|| a.sequence.cmp(&b.sequence)));
         let holder_count = holders.len();
         holders.truncate(HOLDERS_LISTED);
         Exhausted {
+            resource,
             sequence: sequence.id.clone(),
             aftermath: Aftermath::of(work.start, work.end),
-            needed: needs.pages,
-            held: sequence.held.pages.len(),
-            free: state.resources.pages.free(),
-            total: state.resources.pages.total(),
+            needed: needs.of(resource),
+            held: sequence.held.amounts().of(resource),
+            free: state.resources.free().of(resource),
+            total: state.resources.total().of(resource),
             block_size: self.geometry.block_size(),
             length: sequence.length,
             target,

@@ -12,8 +12,8 @@ use crate::sequence::Activity;
 use crate::state::State;
 use crate::work::{CallRow, Work};
 use crate::{
-    Arrival, BatchReport, Call, CallFailure, Geometry, LiveSequence, Nanos, Outcome, Refusal,
-    Reply, RowRef, SequenceId,
+    Amounts, Arrival, BatchReport, Call, CallFailure, Geometry, LiveSequence, Nanos, Outcome,
+    Refusal, Reply, RowRef, SequenceId,
 };
 
 /// How an instance is run.
@@ -126,7 +126,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// An engine without sequences; all pages are free.
+    /// An engine without sequences; everything is free.
     pub fn new(geometry: Geometry, settings: Settings) -> Engine {
         let waits = match settings.batching {
             Batching::Engine { cohort_wait, prompt_wait } => {
@@ -167,17 +167,19 @@ impl Engine {
             id: &sequence.id,
             length: sequence.length,
             pages: &sequence.held.pages,
+            ring: &sequence.held.ring,
+            state_slots: &sequence.held.state_slots,
         })
     }
 
-    /// KV pages that no sequence holds.
-    pub fn free_pages(&self) -> usize {
-        self.state.resources.pages.free()
+    /// What no sequence holds.
+    pub fn free(&self) -> Amounts {
+        self.state.resources.free()
     }
 
-    /// KV pages that sequences can hold, free or not.
-    pub fn total_pages(&self) -> usize {
-        self.state.resources.pages.total()
+    /// What sequences can hold, free or not.
+    pub fn total(&self) -> Amounts {
+        self.state.resources.total()
     }
 
     /// Hands a request over, at any time. It is in a batch that starts later.
@@ -246,16 +248,16 @@ impl Engine {
     /// Fills the integer inputs of the call, every element (artifact format §7.5).
     ///
     /// # Panics
-    /// When an input's size is not that of the call's entry.
+    /// When an input's size is not that of the call's entry, or one is there that the model does
+    /// not have, or not there that it has.
     pub fn pack(&self, inputs: StepInputs<'_>) {
         let call = self.call();
-        let shape = &self.geometry.entries()[call.entry];
         let rows = call.rows().map(|row| PackedRow {
             position: row.position,
             tokens: row.tokens,
-            pages: row.pages,
+            held: row.held,
         });
-        packing::pack(shape, self.geometry.block_size(), rows, inputs);
+        packing::pack(&self.geometry, call.entry, rows, inputs);
     }
 
     /// Takes the result of the call. Without a call it does nothing.
@@ -276,8 +278,8 @@ impl Engine {
                 if let CallFailure::Execution { pools_lost: true, .. } = failure {
                     self.pools = Pools::Lost;
                 }
-                let entry = self.geometry.entries()[self.entry].id.clone();
-                self.fail_rows(&refusal_of(failure, entry, &self.settings.instance));
+                let refusal = self.refusal_of(failure);
+                self.fail_rows(&refusal);
             }
         }
         self.calls += 1;
@@ -416,12 +418,34 @@ impl Engine {
         }
     }
 
+    fn refusal_of(&self, failure: CallFailure) -> Refusal {
+        let entry = self.geometry.entries()[self.entry].id.clone();
+        match failure {
+            CallFailure::Execution { message, pools_lost: false } => {
+                Refusal::ExecutionFailed { entry, message }
+            }
+            CallFailure::Execution { message, pools_lost: true } => {
+                Refusal::PoolsLost { entry, instance: self.settings.instance.clone(), message }
+            }
+            CallFailure::Copy { message } => {
+                let copy_failed = Refusal::CopyFailed { entry, message };
+                // KV past a sequence's length is written over, but a recurrent state has taken the
+                // tokens in: they cannot be run again.
+                if self.geometry.num_state_slots().is_some() {
+                    Refusal::StateAdvanced { cause: Box::new(copy_failed) }
+                } else {
+                    copy_failed
+                }
+            }
+        }
+    }
+
     /// Ends every request of the batch (sequence mode §19) and notes whom the next batch waits for.
     fn finish_works(&mut self, now: Nanos) {
         for work in &mut self.works {
             let Some(id) = &work.id else { continue };
             if let Some(key) = self.state.sequences.find(id) {
-                work.pages_held = self.state.sequences[key].held.pages.len();
+                work.held = self.state.sequences[key].held.amounts();
             }
             if work.end {
                 self.state.free(id, FreeCause::Ended);
@@ -452,18 +476,6 @@ impl Engine {
             let summary = Event::Summary { batches, requests, calls, ran_without, sequences };
             self.state.events.push(summary);
         }
-    }
-}
-
-fn refusal_of(failure: CallFailure, entry: String, instance: &str) -> Refusal {
-    match failure {
-        CallFailure::Execution { message, pools_lost: false } => {
-            Refusal::ExecutionFailed { entry, message }
-        }
-        CallFailure::Execution { message, pools_lost: true } => {
-            Refusal::PoolsLost { entry, instance: instance.to_owned(), message }
-        }
-        CallFailure::Copy { message } => Refusal::CopyFailed { entry, message },
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Nanos, SequenceId};
+use crate::{Amounts, Nanos, SequenceId};
 
 /// How much an event matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,14 +24,14 @@ pub enum FreeCause {
     StartedAgain,
     /// Its own START was refused.
     StartRefused,
-    /// A request of several calls failed midway.
+    /// A request failed when its KV was past the sequence's length for good.
     Lost,
 }
 
 /// Something that happened in the engine. The text is that of a log line, without instance name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A sequence was idle too long and its pages were needed.
+    /// A sequence was idle too long and another one was short of what it held.
     Reclaimed {
         /// The sequence.
         sequence: SequenceId,
@@ -39,10 +39,10 @@ pub enum Event {
         idle: Nanos,
         /// How long it may be.
         limit: Nanos,
-        /// The sequence that needed the pages.
+        /// The sequence that was short of something.
         beneficiary: SequenceId,
-        /// Its pages.
-        pages: usize,
+        /// What the reclaimed sequence held.
+        held: Amounts,
     },
     /// A batch did not wait any longer for sequences of the previous one.
     RanWithout {
@@ -61,8 +61,8 @@ pub enum Event {
     Freed {
         /// The sequence.
         sequence: SequenceId,
-        /// Pages that it held.
-        pages: usize,
+        /// What it held.
+        held: Amounts,
         /// Tokens that it held.
         tokens: usize,
         /// Why.
@@ -124,7 +124,7 @@ impl fmt::Display for FreeCause {
             FreeCause::Ended => "ended",
             FreeCause::StartedAgain => "started again",
             FreeCause::StartRefused => "refused at START",
-            FreeCause::Lost => "failed after an earlier call of the same request",
+            FreeCause::Lost => "a request failed midway",
         })
     }
 }
@@ -132,10 +132,10 @@ impl fmt::Display for FreeCause {
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::Reclaimed { sequence, idle, limit, beneficiary, pages } => write!(
+            Event::Reclaimed { sequence, idle, limit, beneficiary, held } => write!(
                 f,
                 "reclaimed sequence {sequence} (the least recently active, idle {} ms, limit {} \
-                 ms) for sequence {beneficiary}: {pages} page(s)",
+                 ms) for sequence {beneficiary}: {held}",
                 idle / NANOS_PER_MILLI,
                 limit / NANOS_PER_MILLI
             ),
@@ -154,8 +154,8 @@ impl fmt::Display for Event {
                     waited / NANOS_PER_MICRO
                 )
             }
-            Event::Freed { sequence, pages, tokens, cause } => {
-                write!(f, "freed sequence {sequence} ({cause}): {pages} page(s), {tokens} token(s)")
+            Event::Freed { sequence, held, tokens, cause } => {
+                write!(f, "freed sequence {sequence} ({cause}): {held}, {tokens} token(s)")
             }
             Event::PoolsRestored { sequences } => write!(
                 f,

@@ -21,24 +21,37 @@ pub struct EntryShape {
     pub columns: usize,
 }
 
+/// The windowed pools of a model (artifact format §8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowedPools {
+    /// Largest window among the sliding layers in tokens, the current one included: `W`.
+    pub window: usize,
+    /// Most pages of one sequence's ring: `R`.
+    pub ring_pages: usize,
+    /// Pages of a windowed pool, page 0 included.
+    pub num_blocks: usize,
+}
+
 /// Sizes of a model, with the choices that follow from them (sequence mode §11.1).
 #[derive(Clone, Debug)]
 pub struct Geometry {
     vocab_size: usize,
     num_blocks: usize,
     block_size: usize,
+    windowed: Option<WindowedPools>,
+    num_state_slots: Option<usize>,
     /// Ascending by id.
     refused_tokens: Vec<(i32, String)>,
     entries: Vec<EntryShape>,
     max_context: usize,
     max_decode_batch: usize,
-    max_tokens_per_call: usize,
+    max_prefill_tokens: usize,
 }
 
 impl Geometry {
     /// A model of `vocab_size` token ids and `num_blocks` pages (page 0 included) of `block_size`
     /// tokens, with the token ids that it must refuse (id, config key) and its entries in manifest
-    /// order.
+    /// order. It has neither windowed pools nor linear attention.
     pub fn new(
         vocab_size: usize,
         num_blocks: usize,
@@ -53,7 +66,7 @@ impl Geometry {
             max_context: decode().map(|entry| entry.context).max().unwrap_or(0),
             max_decode_batch: decode().map(|entry| entry.batch).max().unwrap_or(0),
             // Without prefill entries nothing bounds a call: its tokens run one by one.
-            max_tokens_per_call: of(EntryKind::Prefill)
+            max_prefill_tokens: of(EntryKind::Prefill)
                 .map(|entry| entry.tokens.max(1))
                 .max()
                 .unwrap_or(usize::MAX),
@@ -61,9 +74,23 @@ impl Geometry {
             num_blocks,
             // A page of no tokens would make page arithmetic divide by zero.
             block_size: block_size.max(1),
+            windowed: None,
+            num_state_slots: None,
             refused_tokens,
             entries,
         }
+    }
+
+    /// With windowed pools.
+    pub fn with_windowed_pools(self, pools: WindowedPools) -> Geometry {
+        // A ring of no pages would make ring arithmetic divide by zero.
+        let ring_pages = pools.ring_pages.max(1);
+        Geometry { windowed: Some(WindowedPools { ring_pages, ..pools }), ..self }
+    }
+
+    /// With linear attention, whose pools have `num_slots` state slots.
+    pub fn with_state_slots(self, num_slots: usize) -> Geometry {
+        Geometry { num_state_slots: Some(num_slots), ..self }
     }
 
     /// The sizes of a checked artifact.
@@ -77,13 +104,24 @@ impl Geometry {
             columns: entry.columns,
         });
         let refused = artifact.refused_tokens().iter();
-        Geometry::new(
+        let mut geometry = Geometry::new(
             artifact.vocab_size(),
             artifact.num_blocks(),
             artifact.block_size(),
             refused.map(|token| (token.id, token.config_key.clone())).collect(),
             entries.collect(),
-        )
+        );
+        if let Some(windowed) = artifact.windowed() {
+            geometry = geometry.with_windowed_pools(WindowedPools {
+                window: windowed.window,
+                ring_pages: windowed.ring_pages,
+                num_blocks: windowed.num_blocks,
+            });
+        }
+        if let Some(state) = artifact.linear_state() {
+            geometry = geometry.with_state_slots(state.num_slots);
+        }
+        geometry
     }
 
     /// Token ids are in `[0, vocab_size)`.
@@ -99,6 +137,16 @@ impl Geometry {
     /// Tokens of a page.
     pub fn block_size(&self) -> usize {
         self.block_size
+    }
+
+    /// The windowed pools, if it has any.
+    pub fn windowed(&self) -> Option<WindowedPools> {
+        self.windowed
+    }
+
+    /// State slots of the linear-attention pools, if it has any.
+    pub fn num_state_slots(&self) -> Option<usize> {
+        self.num_state_slots
     }
 
     /// The entries in manifest order.
@@ -143,9 +191,21 @@ impl Geometry {
         tokens.div_ceil(self.block_size)
     }
 
-    /// Most tokens of a sequence that one call may append.
-    pub(crate) fn max_tokens_per_call(&self) -> usize {
-        self.max_tokens_per_call
+    /// Most pages of a sequence's ring: 0 without windowed pools.
+    pub(crate) fn ring_pages(&self) -> usize {
+        self.windowed.map_or(0, |pools| pools.ring_pages)
+    }
+
+    /// Most tokens that one call may append to a sequence of `start` positions (artifact format
+    /// §8). A call writes its tokens before any of them attends: those of a ring must not reach
+    /// what the first of them still sees.
+    pub(crate) fn max_tokens_per_call(&self, start: usize) -> usize {
+        let ring =
+            self.windowed.map_or(usize::MAX, |WindowedPools { window, ring_pages, .. }| {
+                let seen = start.min(window.saturating_sub(1));
+                ring_pages.saturating_mul(self.block_size).saturating_sub(seen)
+            });
+        self.max_prefill_tokens.min(ring).max(1)
     }
 
     /// Rows that a prefill call at exactly `context` may have, at least one.
@@ -227,7 +287,7 @@ mod tests {
         assert_eq!(choose(1, 40, 5), None);
         assert_eq!((model.max_prefill_batch(16), model.max_prefill_batch(32)), (2, 1));
         assert_eq!(model.max_prefill_batch(48), 1);
-        assert_eq!(model.max_tokens_per_call(), 32);
+        assert_eq!(model.max_tokens_per_call(100), 32);
     }
 
     #[test]
@@ -235,7 +295,48 @@ mod tests {
         let model = geometry(&[(D, 1, 32, 1), (D, 2, 16, 1), (P, 8, 64, 64)]);
         assert_eq!((model.max_context(), model.max_decode_batch()), (32, 2));
         let without_prefill = geometry(&[(D, 1, 32, 1)]);
-        assert_eq!(without_prefill.max_tokens_per_call(), usize::MAX);
+        assert_eq!(without_prefill.max_tokens_per_call(0), usize::MAX);
+    }
+
+    /// Calls in which `count` tokens from `start` on run.
+    fn split(model: &Geometry, mut start: usize, count: usize) -> Vec<usize> {
+        let end = start + count;
+        let mut calls = Vec::new();
+        while start < end {
+            calls.push(model.max_tokens_per_call(start).min(end - start));
+            start += calls[calls.len() - 1];
+        }
+        calls
+    }
+
+    #[test]
+    fn calls_are_split_as_in_the_formats_examples() {
+        // Artifact format §8: W = 8, bs = 4, then R = 3 with whole contexts and R = 4 with chunks.
+        let ring = |ring_pages, chunk: usize| {
+            let entries = [(D, 2, 64, 1), (P, 2, 16, chunk.min(16)), (P, 2, 64, chunk)];
+            geometry(&entries).with_windowed_pools(WindowedPools {
+                window: 8,
+                ring_pages,
+                num_blocks: 13,
+            })
+        };
+        let whole = ring(3, 64);
+        assert_eq!(split(&whole, 0, 13), [12, 1]);
+        assert_eq!(split(&whole, 24, 9), [5, 4]);
+        let chunked = ring(4, 6);
+        assert_eq!(split(&chunked, 0, 13), [6, 6, 1]);
+        assert_eq!(split(&chunked, 24, 9), [6, 3]);
+        // Control: without a window they are not split.
+        assert_eq!(split(&geometry(&[(D, 2, 64, 1), (P, 2, 64, 64)]), 24, 9), [9]);
+        // Without prefill entries the ring alone bounds a call.
+        let pools = |ring_pages| WindowedPools { window: 8, ring_pages, num_blocks: 13 };
+        let without_prefill = geometry(&[(D, 2, 64, 1)]).with_windowed_pools(pools(3));
+        assert_eq!(split(&without_prefill, 3, 20), [9, 5, 5, 1]);
+        // A ring no larger than its window still takes a token.
+        let tight = geometry(&[(D, 2, 64, 1)]).with_windowed_pools(pools(2));
+        assert_eq!(split(&tight, 6, 4), [2, 1, 1]);
+        let short = geometry(&[(D, 2, 64, 1)]).with_windowed_pools(pools(0));
+        assert_eq!(split(&short, 6, 2), [1, 1]);
     }
 
     #[test]

@@ -20,7 +20,7 @@
 //! |---|---|
 //! | `geometry` | sizes of the model; which entry runs a call (§11.1) |
 //! | `sequence` | what is known of a live sequence |
-//! | `pages`, `resources`, `state` | what sequences hold, and how it is handed out and freed |
+//! | `allocator`, `resources`, `state` | what sequences hold, and how it is handed out and freed |
 //! | `queue` | when a batch starts and what is in it (§8) |
 //! | `admission`, `reclaim` | whether a request may run (§10) |
 //! | `schedule` | in which calls the requests of a batch run (§11) |
@@ -29,11 +29,11 @@
 //! | `refusal`, `event` | what clients and operators read (§21) |
 
 mod admission;
+mod allocator;
 mod engine;
 mod event;
 mod geometry;
 mod packing;
-mod pages;
 mod queue;
 mod reclaim;
 mod refusal;
@@ -45,9 +45,10 @@ mod work;
 
 pub use engine::{Batching, Engine, Replies, Settings, Step};
 pub use event::{Event, FreeCause, Level};
-pub use geometry::{EntryShape, Geometry};
-pub use packing::StepInputs;
+pub use geometry::{EntryShape, Geometry, WindowedPools};
+pub use packing::{StepInputs, WindowInputs};
 pub use refusal::{Aftermath, Code, Exhausted, Holder, Refusal};
+pub use resources::{Amounts, Resource};
 pub use sequence::{LiveSequence, SequenceId};
 pub use tlaloc_artifact::EntryKind;
 pub use work::{

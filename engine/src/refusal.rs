@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Nanos, SequenceId};
+use crate::{Nanos, Resource, SequenceId};
 
 /// What a refused request leaves of its sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,9 +132,9 @@ pub enum Refusal {
         /// What is left of the sequence.
         aftermath: Aftermath,
     },
-    /// Too few pages are free. Remedy: end sequences, wait, or export more pages.
+    /// Too little of a resource is free. Remedy: end sequences, wait, or export more of it.
     #[error("{0}")]
-    PagesExhausted(Box<Exhausted>),
+    Exhausted(Box<Exhausted>),
     /// No entry is large enough for a call. Remedy: export one.
     #[error(
         "no {kind} entry of the artifact covers {rows} sequence(s) of {tokens} token(s) at \
@@ -198,6 +198,16 @@ pub enum Refusal {
         /// What failed.
         cause: Box<Refusal>,
     },
+    /// A call ran but its results are lost, and the sequence's recurrent state cannot go back.
+    /// Remedy: start the sequence again.
+    #[error(
+        "{cause}; the sequence's linear-attention state has taken these tokens in and cannot go \
+         back, so the sequence is freed: start it again"
+    )]
+    StateAdvanced {
+        /// What failed.
+        cause: Box<Refusal>,
+    },
 }
 
 impl Refusal {
@@ -212,30 +222,37 @@ impl Refusal {
             | Refusal::NoTokens { .. }
             | Refusal::ContextExceeded { .. }
             | Refusal::NoEntry { .. } => Code::InvalidArgument,
-            Refusal::PagesExhausted(_) => Code::Unavailable,
+            Refusal::Exhausted(_) => Code::Unavailable,
             Refusal::ExecutionFailed { .. }
             | Refusal::PoolsLost { .. }
             | Refusal::PoolsGone { .. }
             | Refusal::CopyFailed { .. } => Code::Internal,
-            Refusal::AfterEarlierCall { cause } => cause.code(),
+            Refusal::AfterEarlierCall { cause } | Refusal::StateAdvanced { cause } => cause.code(),
         }
+    }
+
+    /// The sequence holds less or more than its client thinks, and is freed.
+    pub(crate) fn loses_sequence(&self) -> bool {
+        matches!(self, Refusal::AfterEarlierCall { .. } | Refusal::StateAdvanced { .. })
     }
 }
 
 /// What a request lacked, and who holds it (sequence mode §10.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exhausted {
+    /// What there is too little of.
+    pub resource: Resource,
     /// The requesting sequence.
     pub sequence: SequenceId,
     /// What is left of it.
     pub aftermath: Aftermath,
-    /// Pages that it needs beyond those it holds.
+    /// How much of the resource it needs beyond what it holds.
     pub needed: usize,
-    /// Pages that it holds.
+    /// How much it holds.
     pub held: usize,
-    /// Pages that are free.
+    /// How much is free.
     pub free: usize,
-    /// Pages that sequences can hold, free or not.
+    /// How much sequences can hold, free or not.
     pub total: usize,
     /// Tokens of a page.
     pub block_size: usize,
@@ -243,21 +260,21 @@ pub struct Exhausted {
     pub length: usize,
     /// Tokens that it would hold.
     pub target: usize,
-    /// The other sequences with the most pages.
+    /// The other sequences that hold the most of it.
     pub holders: Vec<Holder>,
-    /// How many other sequences hold pages.
+    /// How many other sequences hold any of it.
     pub holder_count: usize,
     /// A sequence is reclaimed when idle for longer.
     pub reclaim_limit: Nanos,
 }
 
-/// A sequence that holds pages.
+/// A sequence that holds some of a resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The sequence.
     pub sequence: SequenceId,
-    /// Its pages.
-    pub pages: usize,
+    /// How much it holds.
+    pub held: usize,
     /// Its tokens.
     pub tokens: usize,
     /// Time since its last batch ended; none while it is in its first.
@@ -269,21 +286,60 @@ pub(crate) const HOLDERS_LISTED: usize = 6;
 
 const NANOS_PER_MILLI: Nanos = 1_000_000;
 
+/// How a message speaks of a resource.
+struct Wording {
+    exhausted: &'static str,
+    /// Several of it, and one or several.
+    plural: &'static str,
+    countable: &'static str,
+    /// What an export with more of it has more of.
+    remedy: &'static str,
+}
+
+impl Wording {
+    fn of(resource: Resource) -> Wording {
+        match resource {
+            Resource::Pages => Wording {
+                exhausted: "KV page pool exhausted",
+                plural: "pages",
+                countable: "page(s)",
+                remedy: "more pages (numBlocks)",
+            },
+            Resource::RingPages => Wording {
+                exhausted: "windowed KV page pool exhausted",
+                plural: "windowed pages",
+                countable: "windowed page(s)",
+                remedy: "more windowed pages (windowedKv.numBlocks)",
+            },
+            Resource::StateSlots => Wording {
+                exhausted: "linear-attention state slots exhausted",
+                plural: "state slots",
+                countable: "state slot(s)",
+                remedy: "more state slots (numSlots)",
+            },
+        }
+    }
+}
+
 impl fmt::Display for Exhausted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Exhausted { sequence, needed, held, free, total, block_size, length, target, .. } =
             self;
+        let Wording { exhausted, plural, countable, remedy } = Wording::of(self.resource);
+        write!(f, "{exhausted}: sequence {sequence} needs {needed} more {countable} ")?;
+        if self.resource != Resource::StateSlots {
+            write!(f, "of {block_size} tokens ")?;
+        }
         write!(
             f,
-            "KV page pool exhausted: sequence {sequence} needs {needed} more page(s) of \
-             {block_size} tokens to go from {length} to {target} tokens, and {free} of {total} \
-             pages are free; {} other sequence(s) hold pages",
+            "to go from {length} to {target} tokens, and {free} of {total} {plural} are free; {} \
+             other sequence(s) hold {plural}",
             self.holder_count
         )?;
         for (index, holder) in self.holders.iter().enumerate() {
-            let Holder { sequence, pages, tokens, idle } = holder;
+            let Holder { sequence, held, tokens, idle } = holder;
             let before = if index == 0 { ": " } else { ", " };
-            write!(f, "{before}{sequence} ({pages} pages, {tokens} tokens, ")?;
+            write!(f, "{before}{sequence} ({held} {plural}, {tokens} tokens, ")?;
             match idle {
                 Some(idle) => write!(f, "idle {} ms)", idle / NANOS_PER_MILLI)?,
                 None => write!(f, "in this batch)")?,
@@ -294,27 +350,27 @@ impl fmt::Display for Exhausted {
         }
         write!(
             f,
-            "; a sequence idle for more than {} ms is reclaimed when pages are short, a live one \
-             is not preempted; ",
+            "; a sequence idle for more than {} ms is reclaimed when {plural} are short, a live \
+             one is not preempted; ",
             self.reclaim_limit / NANOS_PER_MILLI
         )?;
         match self.aftermath {
             Aftermath::NotStarted => write!(
                 f,
                 "sequence {sequence} is refused at START and holds nothing: send it again when \
-                 pages are free"
+                 {plural} are free"
             )?,
             Aftermath::Ended => write!(
                 f,
-                "sequence {sequence} keeps its {held} pages and the KV of its {length} tokens \
+                "sequence {sequence} keeps its {held} {plural} and the KV of its {length} tokens \
                  only until its END, which frees them now"
             )?,
             Aftermath::Unchanged => write!(
                 f,
-                "sequence {sequence} keeps its {held} pages and the KV of its {length} tokens: \
-                 send the request again when pages are free, or end the sequence"
+                "sequence {sequence} keeps its {held} {plural} and the KV of its {length} tokens: \
+                 send the request again when {plural} are free, or end the sequence"
             )?,
         }
-        write!(f, "; to hold more, export the artifact with more pages (numBlocks)")
+        write!(f, "; to hold more, export the artifact with {remedy}")
     }
 }

@@ -1,67 +1,169 @@
-//! What sequences hold of an instance. A further resource is a further field of each type here.
+//! What sequences hold of an instance: pages, ring pages, state slots.
+
+use std::fmt;
 
 use crate::Geometry;
-use crate::pages::PageAllocator;
+use crate::allocator::Allocator;
+
+/// A kind of thing that sequences hold and that can run out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resource {
+    /// KV pages of the full-history pools.
+    Pages,
+    /// KV pages of the windowed pools, which form a sequence's ring.
+    RingPages,
+    /// State slots of the linear-attention pools.
+    StateSlots,
+}
+
+impl Resource {
+    /// In the order in which a shortage is told (sequence mode §10).
+    const ALL: [Resource; 3] = [Resource::RingPages, Resource::Pages, Resource::StateSlots];
+}
+
+/// How much of each resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amounts {
+    /// KV pages.
+    pub pages: usize,
+    /// Ring pages, 0 without windowed pools.
+    pub ring_pages: usize,
+    /// State slots, 0 without linear attention.
+    pub state_slots: usize,
+}
+
+impl Amounts {
+    /// How much of `resource`.
+    pub fn of(&self, resource: Resource) -> usize {
+        match resource {
+            Resource::Pages => self.pages,
+            Resource::RingPages => self.ring_pages,
+            Resource::StateSlots => self.state_slots,
+        }
+    }
+
+    /// What a sequence that holds `held` lacks to have `length` positions (sequence mode §10).
+    pub(crate) fn lacking(length: usize, held: &Held, geometry: &Geometry) -> Amounts {
+        let blocks = geometry.blocks_for(length);
+        let slots = usize::from(geometry.num_state_slots().is_some());
+        Amounts {
+            pages: blocks.saturating_sub(held.pages.len()),
+            ring_pages: blocks.min(geometry.ring_pages()).saturating_sub(held.ring.len()),
+            state_slots: slots.saturating_sub(held.state_slots.len()),
+        }
+    }
+}
+
+impl fmt::Display for Amounts {
+    /// Pages always, the others where there are any.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} page(s)", self.pages)?;
+        if self.ring_pages > 0 {
+            write!(f, ", {} windowed page(s)", self.ring_pages)?;
+        }
+        if self.state_slots > 0 {
+            write!(f, ", {} state slot(s)", self.state_slots)?;
+        }
+        Ok(())
+    }
+}
 
 /// What one sequence holds.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     /// Its KV pages, in the order of its positions.
     pub pages: Vec<usize>,
+    /// Its ring pages: page `b` of its positions is `ring[b % R]`.
+    pub ring: Vec<usize>,
+    /// Its state slots.
+    pub state_slots: Vec<usize>,
 }
 
-/// What a request takes before its first call (sequence mode §10).
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Needs {
-    pub pages: usize,
-}
-
-impl Needs {
-    /// What a sequence that holds `held` lacks to have `length` positions.
-    pub fn to_reach(length: usize, held: &Held, geometry: &Geometry) -> Needs {
-        Needs { pages: geometry.blocks_for(length).saturating_sub(held.pages.len()) }
+impl Held {
+    pub fn amounts(&self) -> Amounts {
+        Amounts {
+            pages: self.pages.len(),
+            ring_pages: self.ring.len(),
+            state_slots: self.state_slots.len(),
+        }
     }
-}
-
-/// A resource of which too little is free. The first that is short names the refusal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shortage {
-    Pages,
 }
 
 /// What an instance can hand out.
 #[derive(Debug)]
 pub(crate) struct Resources {
-    pub pages: PageAllocator,
-    max_pages: usize,
+    pages: Allocator,
+    ring_pages: Allocator,
+    state_slots: Allocator,
+    /// The most that one sequence can come to hold.
+    most: Amounts,
 }
 
 impl Resources {
     pub fn new(geometry: &Geometry) -> Resources {
-        let pages = PageAllocator::new(geometry.num_blocks());
-        let max_pages = geometry.blocks_for(geometry.max_context()).min(pages.total());
-        Resources { pages, max_pages }
+        let pages = Allocator::pages(geometry.num_blocks());
+        let ring_pages = Allocator::pages(geometry.windowed().map_or(0, |pools| pools.num_blocks));
+        let state_slots = Allocator::state_slots(geometry.num_state_slots().unwrap_or(0));
+        let most = Amounts::lacking(geometry.max_context(), &Held::default(), geometry);
+        Resources {
+            most: Amounts {
+                pages: most.pages.min(pages.total()),
+                ring_pages: most.ring_pages.min(ring_pages.total()),
+                state_slots: most.state_slots.min(state_slots.total()),
+            },
+            pages,
+            ring_pages,
+            state_slots,
+        }
+    }
+
+    /// What no sequence holds.
+    pub fn free(&self) -> Amounts {
+        self.each(Allocator::free)
+    }
+
+    /// What sequences can hold, free or not.
+    pub fn total(&self) -> Amounts {
+        self.each(Allocator::total)
+    }
+
+    fn each(&self, count: impl Fn(&Allocator) -> usize) -> Amounts {
+        Amounts {
+            pages: count(&self.pages),
+            ring_pages: count(&self.ring_pages),
+            state_slots: count(&self.state_slots),
+        }
     }
 
     /// Nothing held, with room for all that a sequence can come to hold: growing allocates nothing.
     pub fn none_held(&self) -> Held {
-        Held { pages: Vec::with_capacity(self.max_pages) }
+        Held {
+            pages: Vec::with_capacity(self.most.pages),
+            ring: Vec::with_capacity(self.most.ring_pages),
+            state_slots: Vec::with_capacity(self.most.state_slots),
+        }
     }
 
     /// The first resource of which `needs` asks more than is free.
-    pub fn short_of(&self, needs: Needs) -> Option<Shortage> {
-        (needs.pages > self.pages.free()).then_some(Shortage::Pages)
+    pub fn short_of(&self, needs: Amounts) -> Option<Resource> {
+        let free = self.free();
+        Resource::ALL.into_iter().find(|&resource| needs.of(resource) > free.of(resource))
     }
 
     /// Moves `needs` to `held`; [`Resources::short_of`] has none of them.
-    pub fn take(&mut self, needs: Needs, held: &mut Held) {
-        held.pages.extend((0..needs.pages).map_while(|_| self.pages.take()));
+    pub fn take(&mut self, needs: Amounts, held: &mut Held) {
+        let move_to = |held: &mut Vec<usize>, from: &mut Allocator, count: usize| {
+            held.extend((0..count).map_while(|_| from.take()));
+        };
+        move_to(&mut held.pages, &mut self.pages, needs.pages);
+        move_to(&mut held.ring, &mut self.ring_pages, needs.ring_pages);
+        move_to(&mut held.state_slots, &mut self.state_slots, needs.state_slots);
     }
 
     /// Takes back all that a sequence held.
     pub fn give_back(&mut self, held: Held) {
-        for page in held.pages {
-            self.pages.give_back(page);
-        }
+        held.pages.into_iter().for_each(|page| self.pages.give_back(page));
+        held.ring.into_iter().for_each(|page| self.ring_pages.give_back(page));
+        held.state_slots.into_iter().for_each(|slot| self.state_slots.give_back(slot));
     }
 }

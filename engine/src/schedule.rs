@@ -103,12 +103,13 @@ impl Prompts {
     fn plan_round(&mut self, View { works, sequences, geometry }: View<'_>) {
         self.forget_round();
         for &Admitted { work, sequence } in &self.all {
-            let count = works[work].left().min(geometry.max_tokens_per_call());
+            let start = sequences[sequence].length;
+            let count = works[work].left().min(geometry.max_tokens_per_call(start));
             if count == 0 {
                 continue;
             }
             let row = CallRow { work, sequence, count };
-            let reach = sequences[sequence].length + count;
+            let reach = start + count;
             let entry =
                 (count > 1).then(|| geometry.choose(EntryKind::Prefill, 1, reach, count)).flatten();
             match entry {

@@ -41,6 +41,10 @@ pub struct LiveSequence<'a> {
     pub length: usize,
     /// Its KV pages, in the order of its positions.
     pub pages: &'a [usize],
+    /// Its ring pages, in ring order; none without windowed pools.
+    pub ring: &'a [usize],
+    /// Its state slots, the one of its state first; none without linear attention.
+    pub state_slots: &'a [usize],
 }
 
 /// State of a live sequence.

@@ -31,7 +31,7 @@ impl State {
     pub fn free(&mut self, id: &SequenceId, cause: FreeCause) {
         self.remove(id, |sequence| Event::Freed {
             sequence: id.clone(),
-            pages: sequence.held.pages.len(),
+            held: sequence.held.amounts(),
             tokens: sequence.length,
             cause,
         });

@@ -1,7 +1,8 @@
 //! A request inside the engine, and the types in which it comes and goes.
 
+use crate::resources::Held;
 use crate::sequence::{SequenceKey, Sequences};
-use crate::{Nanos, Refusal, SequenceId};
+use crate::{Amounts, Nanos, Refusal, SequenceId};
 
 /// The owner's name for a request, returned with its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,8 +56,8 @@ pub struct Reply {
     pub sequence: Option<SequenceId>,
     /// Where its logits are, none if nothing ran (it only ended a sequence); or why it is refused.
     pub result: Result<Option<RowRef>, Refusal>,
-    /// KV pages that the sequence held after the request, before END freed them.
-    pub pages_held: usize,
+    /// What the sequence held after the request, before END freed it.
+    pub held: Amounts,
     /// For statistics.
     pub times: Times,
     /// The request's token vector, to be used again.
@@ -130,7 +131,7 @@ impl<'a> Call<'a> {
                 position: sequence.length,
                 tokens: &work.tokens[work.done..work.done + row.count],
                 last: work.done + row.count == work.tokens.len(),
-                pages: &sequence.held.pages,
+                held: &sequence.held,
             }
         })
     }
@@ -149,8 +150,8 @@ pub struct Row<'a> {
     pub tokens: &'a [i32],
     /// This is the request's last call: the row's logits are its answer.
     pub last: bool,
-    /// The sequence's pages.
-    pub(crate) pages: &'a [usize],
+    /// What the sequence holds.
+    pub(crate) held: &'a Held,
 }
 
 /// A row of the current call.
@@ -179,7 +180,7 @@ pub(crate) struct Work {
     pub row: Option<RowRef>,
     /// Start and end of the last execution that it took part in.
     pub compute: Option<(Nanos, Nanos)>,
-    pub pages_held: usize,
+    pub held: Amounts,
 }
 
 impl Work {
@@ -199,7 +200,7 @@ impl Work {
             refusal,
             row: None,
             compute: None,
-            pages_held: 0,
+            held: Amounts::default(),
         }
     }
 
@@ -213,9 +214,9 @@ impl Work {
         self.refusal.is_none() && self.tokens.len() > 1
     }
 
-    /// Refused after some of its tokens were appended: its sequence is of no use any more.
+    /// Its failure leaves the sequence of no use.
     pub fn is_lost(&self) -> bool {
-        self.refusal.is_some() && self.done > 0
+        self.refusal.as_ref().is_some_and(Refusal::loses_sequence)
     }
 
     /// Ends the request with an error of one of its calls.
@@ -233,7 +234,7 @@ impl Work {
             ticket: self.ticket,
             sequence: self.id,
             result: self.refusal.map_or(Ok(self.row), Err),
-            pages_held: self.pages_held,
+            held: self.held,
             times: Times { start: self.at.min(batch_start), compute_start, compute_end },
             tokens: self.tokens,
         }

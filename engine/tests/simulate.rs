@@ -14,10 +14,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use support::{Device, MS, Packed, US, check, check_pages, entries, number, text};
+use support::{Device, MS, Packed, US, check, check_resources, entries, number, text};
 use tlaloc_engine::{
-    Arrival, Batching, CallFailure, Engine, Event, Geometry, Nanos, Outcome, Refusal, Reply,
-    SequenceId, Settings, Step, Ticket,
+    Amounts, Arrival, Batching, CallFailure, Engine, Event, Geometry, Nanos, Outcome, Refusal,
+    Reply, SequenceId, Settings, Step, Ticket,
 };
 
 const SCHEDULES: u64 = 20_000;
@@ -353,7 +353,7 @@ impl World {
             Step::RestorePools => self.restore()?,
             Step::WaitUntil(_) | Step::Idle | Step::Stopped => {}
         }
-        check_pages(&self.engine)?;
+        check_resources(&self.engine)?;
         if !self.in_batch {
             self.compare_sequences()?;
         }
@@ -427,7 +427,10 @@ impl World {
             if let Event::RanWithout { .. } = event {
                 self.saw("ran without");
             }
-            let Event::Reclaimed { sequence, idle, limit, pages, .. } = event else { continue };
+            let Event::Reclaimed { sequence, idle, limit, held: Amounts { pages, .. }, .. } = event
+            else {
+                continue;
+            };
             self.saw("reclaim");
             check(!self.batch_ids.contains(&sequence), || format!("reclaimed busy {sequence}"))?;
             let shadow = self.live.get(&sequence).ok_or(format!("reclaimed dead {sequence}"))?;
@@ -624,7 +627,7 @@ impl World {
                     && (*length, *count) == (base.len(), tokens.len())
                     && *max_context == geometry.max_context()
             }
-            Err(Refusal::PagesExhausted(exhausted)) => {
+            Err(Refusal::Exhausted(exhausted)) => {
                 let limit = exhausted.reclaim_limit;
                 let reclaimable = |(id, shadow): (&SequenceId, &Shadow)| {
                     !self.batch_ids.contains(id)
@@ -649,7 +652,7 @@ impl World {
         check(right, wrong)?;
         if admitted(reply) && sent.id.is_some() && known {
             let pages = held.max(blocks);
-            check(reply.pages_held == pages, || format!("{ticket} holds {}", reply.pages_held))?;
+            check(reply.held.pages == pages, || format!("{ticket} holds {}", reply.held.pages))?;
         }
         check(reply.times.start == sent.at.min(self.batch_start), || format!("{:?}", reply.times))
     }
@@ -724,13 +727,14 @@ fn kind(reply: &Reply) -> &'static str {
         Err(Refusal::NoState { .. }) => "no state",
         Err(Refusal::NoTokens { .. }) => "no tokens",
         Err(Refusal::ContextExceeded { .. }) => "context exceeded",
-        Err(Refusal::PagesExhausted(_)) => "pages exhausted",
+        Err(Refusal::Exhausted(_)) => "pages exhausted",
         Err(Refusal::NoEntry { .. }) => "no entry",
         Err(Refusal::ExecutionFailed { .. }) => "execution failed",
         Err(Refusal::PoolsLost { .. }) => "pools lost",
         Err(Refusal::PoolsGone { .. }) => "pools gone",
         Err(Refusal::CopyFailed { .. }) => "copy failed",
         Err(Refusal::AfterEarlierCall { .. }) => "after an earlier call",
+        Err(Refusal::StateAdvanced { .. }) => "state advanced",
     }
 }
 

@@ -4,25 +4,43 @@
 
 mod support;
 
-use support::{BATCHING, MS, entries, number, settings, text};
+use support::{BATCHING, MS, Packed, entries, number, settings, text};
 use tlaloc_engine::{
-    Arrival, Batching, Engine, Geometry, Nanos, Outcome, SequenceId, Step, StepInputs, Ticket,
+    Arrival, Batching, Engine, Geometry, Nanos, Outcome, SequenceId, Step, Ticket, WindowedPools,
 };
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Model {
+    Full,
+    Windowed,
+    Linear,
+}
+
+const MODELS: [Model; 3] = [Model::Full, Model::Windowed, Model::Linear];
 
 /// Clients that step together, with everything that they hand over made beforehand.
 struct Clients {
     engine: Engine,
-    arrays: [Vec<i32>; 5],
+    packed: Packed,
     arrivals: Vec<Arrival>,
     now: Nanos,
     executions: usize,
 }
 
 impl Clients {
-    fn new(batching: Batching, ids: Vec<SequenceId>, prompt: usize) -> Clients {
+    fn new(model: Model, batching: Batching, ids: Vec<SequenceId>, prompt: usize) -> Clients {
         let (context, rows) = (1024, ids.len());
         let shapes = entries(16, &[context], &[1, rows], &[1], &[0]);
         let blocks = 1 + rows * context / 16;
+        let mut geometry = Geometry::new(100, blocks, 16, vec![], shapes);
+        if model == Model::Windowed {
+            let (ring_pages, num_blocks) = (5, 1 + rows * 5);
+            let pools = WindowedPools { window: 64, ring_pages, num_blocks };
+            geometry = geometry.with_windowed_pools(pools);
+        }
+        if model == Model::Linear {
+            geometry = geometry.with_state_slots(rows);
+        }
         let arrivals = ids.into_iter().enumerate().map(|(index, id)| Arrival {
             ticket: Ticket(index as u64),
             sequence: Some(id),
@@ -32,8 +50,8 @@ impl Clients {
             at: 0,
         });
         Clients {
-            engine: Engine::new(Geometry::new(100, blocks, 16, vec![], shapes), settings(batching)),
-            arrays: Default::default(),
+            engine: Engine::new(geometry, settings(batching)),
+            packed: Packed::default(),
             arrivals: arrivals.collect(),
             now: MS,
             executions: 0,
@@ -48,21 +66,7 @@ impl Clients {
         loop {
             match self.engine.next(self.now) {
                 Step::Run => {
-                    let shape = &self.engine.geometry().entries()[self.engine.call().entry];
-                    let wide = shape.batch * shape.tokens;
-                    let sizes = [wide, wide, shape.batch * shape.columns, shape.batch, wide];
-                    for (array, size) in self.arrays.iter_mut().zip(sizes) {
-                        array.resize(size, 0);
-                    }
-                    let [token_ids, positions, block_tables, seq_lens, slot_mapping] =
-                        &mut self.arrays;
-                    self.engine.pack(StepInputs {
-                        token_ids,
-                        positions,
-                        block_tables,
-                        seq_lens,
-                        slot_mapping,
-                    });
+                    self.packed.fill(&self.engine, 0);
                     self.executions += 1;
                     let compute_start = self.now;
                     self.now += MS;
@@ -108,16 +112,19 @@ fn ids(count: u64) -> Vec<SequenceId> {
 
 #[test]
 fn decode_steps_allocate_nothing() {
-    for batching in [BATCHING, Batching::Host] {
-        for count in [1, 4, 64] {
-            let mut clients = Clients::new(batching, ids(count), 5);
-            // The prompt and a few steps bring every buffer to its size.
-            let warming = clients.allocations(4);
-            assert!(warming > 0, "control: the counter counts");
-            let before = clients.executions;
-            // 900 steps fill 56 pages a sequence.
-            assert_eq!(clients.allocations(900), 0, "{count} sequences, {batching:?}");
-            assert_eq!(clients.executions - before, 900);
+    for model in MODELS {
+        for batching in [BATCHING, Batching::Host] {
+            for count in [1, 4, 64] {
+                let mut clients = Clients::new(model, batching, ids(count), 5);
+                // The prompt and a few steps bring every buffer to its size.
+                let warming = clients.allocations(4);
+                assert!(warming > 0, "control: the counter counts");
+                let before = clients.executions;
+                // 900 steps fill 56 pages a sequence.
+                let allocations = clients.allocations(900);
+                assert_eq!(allocations, 0, "{count} sequences, {batching:?}, {model:?}");
+                assert_eq!(clients.executions - before, 900);
+            }
         }
     }
 }
@@ -125,17 +132,19 @@ fn decode_steps_allocate_nothing() {
 #[test]
 #[ignore = "a measurement: run with --release --ignored --nocapture"]
 fn time_of_a_step() {
-    for count in [1, 4, 64, 256] {
-        let mut clients = Clients::new(BATCHING, ids(count), 5);
-        clients.allocations(4);
-        let mut times: Vec<_> = (0..900)
-            .map(|_| {
-                let start = std::time::Instant::now();
-                clients.step();
-                start.elapsed()
-            })
-            .collect();
-        times.sort();
-        println!("{count} rows: median {:?}, p99 {:?}", times[450], times[891]);
+    for model in MODELS {
+        for count in [1, 4, 64, 256] {
+            let mut clients = Clients::new(model, BATCHING, ids(count), 5);
+            clients.allocations(4);
+            let mut times: Vec<_> = (0..900)
+                .map(|_| {
+                    let start = std::time::Instant::now();
+                    clients.step();
+                    start.elapsed()
+                })
+                .collect();
+            times.sort();
+            println!("{model:?}, {count} rows: median {:?}, p99 {:?}", times[450], times[891]);
+        }
     }
 }

@@ -318,6 +318,8 @@ impl Inputs {
                     block_tables: next(),
                     seq_lens: next(),
                     slot_mapping: next(),
+                    windowed: None,
+                    state_slots: None,
                 });
             }
             Inputs::Uploaded { host, device } => {
@@ -328,6 +330,8 @@ impl Inputs {
                     block_tables,
                     seq_lens,
                     slot_mapping,
+                    windowed: None,
+                    state_slots: None,
                 });
                 device.clear();
                 for (values, dims) in host.iter().zip(&program.steps) {

@@ -351,8 +351,9 @@ fn answer(
                     model.name, row.call
                 ))
             })?;
-            let held = i32::try_from(reply.pages_held).unwrap_or(i32::MAX);
-            let answer = Answer { logits, row: row.row, vocab, pages: [held, 0] };
+            let held = [reply.held.pages, reply.held.ring_pages];
+            let pages = held.map(|pages| i32::try_from(pages).unwrap_or(i32::MAX));
+            let answer = Answer { logits, row: row.row, vocab, pages };
             answer::fill(response, wants, &model.config.outputs, &answer).map_err(|error| {
                 triton_backend::Error::internal(format!(
                     "model '{}': the request ran and its tokens are appended, but its outputs \

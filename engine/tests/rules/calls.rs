@@ -202,10 +202,10 @@ fn pages_are_those_of_the_whole_request_and_before_end_frees_them() {
         length += size;
         let reply = owner.ask(3, flags, &tokens(size));
         assert!(reply.result.is_ok());
-        assert_eq!(reply.pages_held, length.div_ceil(4), "at {length}");
+        assert_eq!(reply.held.pages, length.div_ceil(4), "at {length}");
     }
     assert_eq!(length, 60);
-    assert_eq!(owner.engine.free_pages(), owner.engine.total_pages());
+    assert_eq!(owner.engine.free().pages, owner.engine.total().pages);
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn end_frees_though_the_request_failed() {
     owner.outcomes.push_back(failed("boom"));
     owner.complaint(1, "E", &[3]);
     assert_eq!(owner.length_of(1), None);
-    assert_eq!(owner.engine.free_pages(), 63);
+    assert_eq!(owner.engine.free().pages, 63);
 }
 
 #[test]

@@ -8,5 +8,7 @@ mod support;
 mod batching;
 mod calls;
 mod failures;
+mod linear;
 mod reclaim;
 mod refusals;
+mod window;

@@ -11,7 +11,7 @@ fn full() -> Owner {
     for id in 1..=21 {
         owner.told(id, "S", &[id as i32; 47]);
     }
-    assert_eq!(owner.engine.free_pages(), 0);
+    assert_eq!(owner.engine.free().pages, 0);
     owner.events.clear();
     owner
 }
@@ -126,7 +126,7 @@ fn abandoned_sequences_give_way_only_when_short_and_oldest_first() {
     owner.told(30, "S", &[3]);
     assert_eq!(owner.reclaimed(), ["2"]);
     assert!(owner.complaint(2, "", &[1]).contains("has no KV state"));
-    assert_eq!(owner.engine.free_pages(), 2);
+    assert_eq!(owner.engine.free().pages, 2);
 
     // 20 of three pages: the first needs one more page than is free and takes one; the rest follow.
     let mut freed = Vec::new();
@@ -144,7 +144,7 @@ fn reclaiming_stops_as_soon_as_there_is_enough() {
     owner.now += 10_000 * MS;
     // 4 pages at most per sequence: 64 tokens need two sequences' pages.
     owner.told(30, "S", &[1; 64]);
-    assert_eq!(owner.engine.free_pages(), 2);
+    assert_eq!(owner.engine.free().pages, 2);
     let reclaims = owner.events.iter().filter(|event| matches!(event, Event::Reclaimed { .. }));
     let lines: Vec<_> = reclaims.map(|event| (event.level(), event.to_string())).collect();
     // Sequence 1 was last active 60 ms before 21; the prompt wait is 2 ms.
@@ -286,7 +286,7 @@ fn clients_that_idle_too_long_never_find_their_state_gone() {
         let arrival = owner.now;
         match owner.ask(client as u64 + 1, flags, &tokens).result.clone() {
             Ok(_) => last[client] = (flags != "E").then_some(arrival),
-            Err(Refusal::PagesExhausted(_)) => {
+            Err(Refusal::Exhausted(_)) => {
                 exhausted += 1;
                 if flags == "S" {
                     last[client] = None;

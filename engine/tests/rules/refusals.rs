@@ -16,7 +16,7 @@ fn a_conversation_of_the_reference_artifact() {
     assert_eq!(owner.told(1, "", &[7]), [3, 7]);
     assert_eq!(owner.told(1, "", &[1]), [3, 7, 1]);
     assert_eq!(owner.told(1, "E", &[9]), [3, 7, 1, 9]);
-    assert_eq!(owner.engine.free_pages(), 5);
+    assert_eq!(owner.engine.free().pages, 5);
 
     assert_eq!(owner.told(2, "S", &[3, 7, 1, 9]), [3, 7, 1, 9]);
 
@@ -73,7 +73,7 @@ fn a_step_of_a_sequence_that_is_not_held() {
 fn refusals_leave_a_held_sequence_as_it_was() {
     let mut owner = owner();
     owner.told(1, "S", &[3, 7]);
-    let before = owner.engine.free_pages();
+    let before = owner.engine.free().pages;
     for (tokens, needle) in [
         (&[11][..], "outside the vocabulary [0, 11); the sequence is unchanged"),
         (&[1, -1], "token 1 of the request is -1, outside the vocabulary"),
@@ -87,7 +87,7 @@ fn refusals_leave_a_held_sequence_as_it_was() {
     ] {
         let text = owner.complaint(1, "", tokens);
         assert!(text.contains(needle), "{text}");
-        assert_eq!((owner.length_of(1), owner.engine.free_pages()), (Some(2), before));
+        assert_eq!((owner.length_of(1), owner.engine.free().pages), (Some(2), before));
     }
     assert_eq!(owner.told(1, "", &[1, 9]), [3, 7, 1, 9]);
     // Full: it can end.
@@ -102,7 +102,7 @@ fn a_refused_start_ends_the_earlier_sequence_of_its_id() {
         let mut owner = owner();
         owner.told(1, "S", &[3, 7]);
         owner.complaint(1, "S", tokens);
-        assert_eq!((owner.length_of(1), owner.engine.free_pages()), (None, 5), "{tokens:?}");
+        assert_eq!((owner.length_of(1), owner.engine.free().pages), (None, 5), "{tokens:?}");
         assert!(owner.complaint(1, "", &[1]).contains("has no KV state"));
     }
     // So does one that intake refused for its shape.
@@ -142,7 +142,7 @@ fn starting_again_begins_anew() {
     let mut owner = owner();
     owner.told(1, "S", &[1, 2, 3, 4]);
     assert_eq!(owner.told(1, "S", &[5]), [5]);
-    assert_eq!((owner.length_of(1), owner.engine.free_pages()), (Some(1), 4));
+    assert_eq!((owner.length_of(1), owner.engine.free().pages), (Some(1), 4));
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn end_frees_a_sequence_whose_request_is_refused() {
         let mut owner = owner();
         owner.told(1, "S", &[3, 7]);
         owner.complaint(1, flags, tokens);
-        assert_eq!((owner.length_of(1), owner.engine.free_pages()), (None, 5));
+        assert_eq!((owner.length_of(1), owner.engine.free().pages), (None, 5));
     }
     let mut owner = owner();
     owner.told(1, "S", &[3, 7]);
@@ -163,7 +163,7 @@ fn start_and_end_in_one_request() {
     let mut owner = owner();
     assert_eq!(owner.told(1, "SE", &[3, 7]), [3, 7]);
     assert_eq!(owner.ask(1, "SE", &[]).result, Ok(None));
-    assert_eq!((owner.length_of(1), owner.engine.free_pages()), (None, 5));
+    assert_eq!((owner.length_of(1), owner.engine.free().pages), (None, 5));
 }
 
 #[test]
@@ -228,5 +228,5 @@ fn a_million_tokens_are_refused_at_the_cost_of_looking_at_them() {
     let text = owner.refused(ticket).unwrap();
     assert!(text.contains("1000000 token(s) would take sequence 1 from 0 to 1000000 positions"));
     assert_eq!(owner.calls.len(), 0);
-    assert_eq!(owner.engine.free_pages(), 5);
+    assert_eq!(owner.engine.free().pages, 5);
 }

@@ -1,0 +1,228 @@
+//! A device that keeps tokens where a real one keeps keys, values and recurrent states.
+
+use std::collections::HashSet;
+
+use tlaloc_engine::{Engine, EntryShape, Geometry, StepInputs, WindowInputs, WindowedPools};
+
+use super::check;
+
+/// The integer inputs of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packed {
+    pub token_ids: Vec<i32>,
+    pub positions: Vec<i32>,
+    pub block_tables: Vec<i32>,
+    pub seq_lens: Vec<i32>,
+    pub slot_mapping: Vec<i32>,
+    pub window_block_tables: Vec<i32>,
+    pub window_slot_mapping: Vec<i32>,
+    pub state_slots: Vec<i32>,
+}
+
+impl Packed {
+    /// What the engine packs for its current call. Elements that it leaves out are seen.
+    pub fn of(engine: &Engine) -> Packed {
+        let mut packed = Packed::default();
+        packed.fill(engine, i32::MIN);
+        packed
+    }
+
+    /// As [`Packed::of`], in the memory of an earlier call.
+    pub fn fill(&mut self, engine: &Engine, stale: i32) {
+        let geometry = engine.geometry();
+        let shape = &geometry.entries()[engine.call().entry];
+        let (wide, table) = (shape.batch * shape.tokens, shape.batch * shape.columns);
+        let fresh = |array: &mut Vec<i32>, size| {
+            array.clear();
+            array.resize(size, stale);
+        };
+        for array in [&mut self.token_ids, &mut self.positions, &mut self.slot_mapping] {
+            fresh(array, wide);
+        }
+        fresh(&mut self.block_tables, table);
+        fresh(&mut self.seq_lens, shape.batch);
+        if geometry.windowed().is_some() {
+            fresh(&mut self.window_block_tables, table);
+            fresh(&mut self.window_slot_mapping, wide);
+        }
+        if geometry.num_state_slots().is_some() {
+            fresh(&mut self.state_slots, shape.batch);
+        }
+        let windowed = WindowInputs {
+            block_tables: &mut self.window_block_tables,
+            slot_mapping: &mut self.window_slot_mapping,
+        };
+        engine.pack(StepInputs {
+            token_ids: &mut self.token_ids,
+            positions: &mut self.positions,
+            block_tables: &mut self.block_tables,
+            seq_lens: &mut self.seq_lens,
+            slot_mapping: &mut self.slot_mapping,
+            windowed: geometry.windowed().map(|_| windowed),
+            state_slots: geometry.num_state_slots().map(|_| &mut self.state_slots[..]),
+        });
+    }
+}
+
+/// One class of paged pools. A slot holds a token and its position.
+#[derive(Clone, Debug)]
+struct Paged {
+    slots: Vec<Option<(i32, i32)>>,
+    block_size: usize,
+}
+
+impl Paged {
+    fn new(blocks: usize, block_size: usize) -> Paged {
+        Paged { slots: vec![None; blocks * block_size], block_size }
+    }
+
+    /// Writes every token to its slot.
+    fn write(&mut self, packed: &Packed, slot_mapping: &[i32]) -> Result<(), String> {
+        for (index, &slot) in slot_mapping.iter().enumerate() {
+            let (token, position) = (packed.token_ids[index], packed.positions[index]);
+            if slot == -1 {
+                check((token, position) == (0, 0), || format!("padding column {index}: {token}"))?;
+                continue;
+            }
+            let slot = usize::try_from(slot).map_err(|_| format!("slot {slot}"))?;
+            check(slot >= self.block_size, || format!("slot {slot} is in the padding page"))?;
+            *self.slots.get_mut(slot).ok_or(format!("slot {slot} is outside"))? =
+                Some((token, position));
+        }
+        Ok(())
+    }
+
+    /// The slot of `position`, whose page is `page`.
+    fn slot(&self, page: Option<&i32>, position: usize) -> Option<usize> {
+        Some(usize::try_from(*page?).ok()? * self.block_size + position % self.block_size)
+    }
+
+    /// The token of `position`, whose page is `page`.
+    fn read(&self, page: Option<&i32>, position: usize) -> Option<i32> {
+        let (token, written) = (*self.slots.get(self.slot(page, position)?)?)?;
+        (written as usize == position).then_some(token)
+    }
+}
+
+/// The pools of an instance.
+#[derive(Clone, Debug)]
+pub struct Device {
+    full: Paged,
+    windowed: Option<(WindowedPools, Paged)>,
+    /// The tokens that each state slot has taken in.
+    states: Vec<Vec<i32>>,
+}
+
+impl Device {
+    pub fn new(geometry: &Geometry) -> Device {
+        let block_size = geometry.block_size();
+        Device {
+            full: Paged::new(geometry.num_blocks(), block_size),
+            windowed: geometry.windowed().map(|pools| {
+                let paged = Paged::new(pools.num_blocks, block_size);
+                (pools, paged)
+            }),
+            states: vec![Vec::new(); geometry.num_state_slots().unwrap_or(0)],
+        }
+    }
+
+    pub fn zero(&mut self) {
+        self.full.slots.fill(None);
+        if let Some((_, paged)) = &mut self.windowed {
+            paged.slots.fill(None);
+        }
+        self.states.iter_mut().for_each(Vec::clear);
+    }
+
+    /// Runs an entry as artifact format §7.5 says a program reads its inputs: every token is
+    /// written to its slot, then each live row reads its first `SEQ_LENS` positions through its
+    /// block table. Each token also reads its window through the ring, and the row's recurrent
+    /// state takes its tokens in; both must tell of the same tokens. The answer is what each row
+    /// reads, empty for a padding row.
+    pub fn execute(
+        &mut self,
+        shape: &EntryShape,
+        packed: &Packed,
+    ) -> Result<Vec<Vec<i32>>, String> {
+        self.full.write(packed, &packed.slot_mapping)?;
+        if let Some((_, paged)) = &mut self.windowed {
+            paged.write(packed, &packed.window_slot_mapping)?;
+            let dead = |slots: &[i32]| slots.iter().map(|&slot| slot == -1).collect::<Vec<_>>();
+            let same = dead(&packed.slot_mapping) == dead(&packed.window_slot_mapping);
+            check(same, || "the slot mappings differ in padding".into())?;
+        }
+        let mut slots_seen = HashSet::new();
+        let mut answers = Vec::new();
+        for row in 0..shape.batch {
+            let answer = self.read_row(shape, packed, row)?;
+            let slots = &packed.slot_mapping[row * shape.tokens..(row + 1) * shape.tokens];
+            let count = slots.iter().filter(|&&slot| slot != -1).count();
+            if count > 0 && !self.states.is_empty() {
+                let slot = packed.state_slots[row];
+                check(slots_seen.insert(slot), || format!("state slot {slot} in two rows"))?;
+                let state = usize::try_from(slot).ok().and_then(|slot| self.states.get_mut(slot));
+                let state = state.ok_or(format!("state slot {slot}"))?;
+                if answer.len() == count {
+                    state.clear();
+                }
+                state.extend(&answer[answer.len() - count..]);
+                check(*state == answer, || format!("row {row}: state {state:?} for {answer:?}"))?;
+            }
+            answers.push(answer);
+        }
+        Ok(answers)
+    }
+
+    fn read_row(
+        &self,
+        shape: &EntryShape,
+        packed: &Packed,
+        row: usize,
+    ) -> Result<Vec<i32>, String> {
+        let (width, columns) = (shape.tokens, shape.columns);
+        let slots = &packed.slot_mapping[row * width..(row + 1) * width];
+        let positions = &packed.positions[row * width..(row + 1) * width];
+        let table = &packed.block_tables[row * columns..(row + 1) * columns];
+        let ring = packed.window_block_tables.get(row * columns..(row + 1) * columns);
+        let length = packed.seq_lens[row];
+        let pad = slots.iter().take_while(|&&slot| slot == -1).count();
+        check(!slots[pad..].contains(&-1), || format!("row {row} is not right-aligned"))?;
+        if pad == width {
+            check(length == 1, || format!("padding row {row} has length {length}"))?;
+            let empty = table.iter().chain(ring.unwrap_or(&[])).all(|&page| page == 0);
+            check(empty, || format!("padding row {row} has pages"))?;
+            let slot = packed.state_slots.get(row).copied().unwrap_or(0);
+            check(slot == 0, || format!("padding row {row} has state slot {slot}"))?;
+            return Ok(Vec::new());
+        }
+        let first = length - (width - pad) as i32;
+        let in_order = positions[pad..].iter().copied().eq(first..length);
+        check(in_order, || format!("row {row} of length {length} has positions {positions:?}"))?;
+        let block_size = self.full.block_size;
+        let page = |position: usize| table.get(position / block_size);
+        for (&slot, position) in slots[pad..].iter().zip(first as usize..) {
+            let right = self.full.slot(page(position), position) == Some(slot as usize);
+            check(right, || format!("row {row} writes {position} to {slot}, not by {table:?}"))?;
+        }
+        let read = |position| self.full.read(page(position), position);
+        let answer: Option<Vec<i32>> = (0..length as usize).map(read).collect();
+        let answer = answer.ok_or(format!("row {row} reads what was never written"))?;
+        if let (Some((WindowedPools { window, ring_pages, .. }, paged)), Some(ring)) =
+            (&self.windowed, ring)
+        {
+            let page = |position: usize| ring.get(position / block_size % ring_pages);
+            let slots = &packed.window_slot_mapping[row * width + pad..(row + 1) * width];
+            for (&slot, position) in slots.iter().zip(first as usize..) {
+                let right = paged.slot(page(position), position) == Some(slot as usize);
+                check(right, || format!("row {row} writes {position} to {slot} of {ring:?}"))?;
+                let visible = (position + 1).saturating_sub(*window)..position + 1;
+                for (seen, expected) in visible.clone().zip(&answer[visible]) {
+                    let token = paged.read(page(seen), seen);
+                    let what = || format!("row {row} reads {token:?} of {seen} at {position}");
+                    check(token == Some(*expected), what)?;
+                }
+            }
+        }
+        Ok(answer)
+    }
+}
