@@ -21,3 +21,7 @@ pub mod weights;
 
 pub use error::Error;
 pub use export::{ExportOptions, Progress, export};
+
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod support;

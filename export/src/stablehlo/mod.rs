@@ -203,3 +203,32 @@ impl Module {
         out
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::support::{Array, client, run};
+
+    /// The sum of `x` over `x[0..n]` and the number of runs, by slices taken in a loop.
+    #[test]
+    fn a_loop_runs_as_often_as_it_is_told() {
+        let Some(client) = client() else { return };
+        let mut f = Function::new("main");
+        let x = f.parameter("x", DType::F32, &[5]);
+        let n = f.parameter("n", DType::I32, &[]);
+        let (sum, count) = (f.float(0.0, DType::F32, &[1]), f.int(0, &[]));
+        let [sum, count] = f.repeat(&n, [&sum, &count], &[&x], |f, i, [sum, count], fixed| {
+            let element = f.dynamic_slice(&fixed[0], 0, i, 1);
+            [f.add(&sum, &element), f.with_int(Binary::Add, &count, 1)]
+        });
+        f.returns(vec![sum, count]);
+        let text = Module { main: f, private: Vec::new() }.text();
+        let program = client.compile(&text).unwrap();
+        for (n, expected) in [(0, 0.0), (1, 1.0), (3, 7.0), (5, 31.0)] {
+            let x = Array::f32(&[5], &[1.0, 2.0, 4.0, 8.0, 16.0]);
+            let results = run(&program, &[x, Array::i32(&[], &[n])]);
+            assert_eq!(results[0].f32s(), [expected]);
+            assert_eq!(results[1], Array::i32(&[], &[n]));
+        }
+    }
+}

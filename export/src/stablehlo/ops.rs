@@ -13,6 +13,7 @@ pub enum Binary {
     Add,
     And,
     Divide,
+    Maximum,
     Multiply,
     Remainder,
     ShiftRightArithmetic,
@@ -25,6 +26,7 @@ impl fmt::Display for Binary {
             Binary::Add => "add",
             Binary::And => "and",
             Binary::Divide => "divide",
+            Binary::Maximum => "maximum",
             Binary::Multiply => "multiply",
             Binary::Remainder => "remainder",
             Binary::ShiftRightArithmetic => "shift_right_arithmetic",
@@ -158,6 +160,22 @@ impl Function {
         self.push(a.dtype, a.dims.clone(), format!("stablehlo.{op} {} : {}", a.name, a.ty()))
     }
 
+    /// f32 values, those outside `least ..= most` replaced by the nearer of the two.
+    pub fn clamp(&mut self, a: &Value, least: f32, most: f32) -> Value {
+        let (least, most) = (self.float(least, a.dtype, &[]), self.float(most, a.dtype, &[]));
+        let text = format!(
+            "stablehlo.clamp {}, {}, {} : ({}, {}, {}) -> {}",
+            least.name,
+            a.name,
+            most.name,
+            least.ty(),
+            a.ty(),
+            most.ty(),
+            a.ty()
+        );
+        self.push(a.dtype, a.dims.clone(), text)
+    }
+
     /// `a` as another element type; floats round to nearest even.
     pub fn convert(&mut self, a: &Value, dtype: DType) -> Value {
         if a.dtype == dtype {
@@ -236,6 +254,25 @@ impl Function {
         self.push(a.dtype, dims, text)
     }
 
+    /// `len` elements of dimension `dim` from `start` (i32 scalar) on, all of the others. A start
+    /// beyond the last possible one is taken as that.
+    pub fn dynamic_slice(&mut self, a: &Value, dim: usize, start: &Value, len: usize) -> Value {
+        let zero = self.int(0, &[]);
+        let mut dims = a.dims.clone();
+        dims[dim] = len;
+        let starts: Vec<_> =
+            (0..dims.len()).map(|i| if i == dim { start.clone() } else { zero.clone() }).collect();
+        let to = type_text(a.dtype, &dims);
+        let text = format!(
+            "stablehlo.dynamic_slice {}, {}, sizes = {dims:?} : ({}, {}) -> {to}",
+            a.name,
+            names(&starts),
+            a.ty(),
+            types(&starts)
+        );
+        self.push(a.dtype, dims, text)
+    }
+
     /// `parts` one after the other along `dim`.
     pub fn concatenate(&mut self, parts: &[Value], dim: usize) -> Value {
         if let [only] = parts {
@@ -311,13 +348,16 @@ impl Function {
         self.push(DType::F32, dims, text)
     }
 
-    /// `a` reduced over dimension `dim`.
+    /// `a`, of floats or i32, reduced over dimension `dim`.
     pub fn reduce(&mut self, op: Reduce, a: &Value, dim: usize) -> Value {
-        let (name, start) = match op {
-            Reduce::Add => ("add", 0.0),
-            Reduce::Maximum => ("maximum", f32::NEG_INFINITY),
+        let (name, start, int_start) = match op {
+            Reduce::Add => ("add", 0.0, 0),
+            Reduce::Maximum => ("maximum", f32::NEG_INFINITY, i32::MIN),
         };
-        let start = self.float(start, a.dtype, &[]);
+        let start = match a.dtype {
+            DType::I32 => self.int(int_start, &[]),
+            dtype => self.float(start, dtype, &[]),
+        };
         let mut dims = a.dims.clone();
         dims.remove(dim);
         let to = type_text(a.dtype, &dims);
@@ -363,6 +403,67 @@ impl Function {
             a.ty()
         );
         self.push(a.dtype, a.dims.clone(), text)
+    }
+
+    /// Runs `body` for each index of `0..trips` (`trips` an i32 scalar). It is given the index, the
+    /// `state` that the run before left, and the `fixed` values, and returns the new state; other
+    /// values from outside it are out of its reach.
+    pub fn repeat<const N: usize>(
+        &mut self,
+        trips: &Value,
+        state: [&Value; N],
+        fixed: &[&Value],
+        body: impl FnOnce(&mut Function, &Value, [Value; N], &[Value]) -> [Value; N],
+    ) -> [Value; N] {
+        let first = self.int(0, &[]);
+        let outer: Vec<&Value> =
+            [&first, trips].into_iter().chain(state).chain(fixed.iter().copied()).collect();
+        let inner: Vec<Value> = outer
+            .iter()
+            .map(|value| Value { name: self.fresh().into(), ..(*value).clone() })
+            .collect();
+        let (index, trips, rest) = (&inner[0], &inner[1], &inner[2..]);
+        let bound: Vec<_> =
+            inner.iter().zip(&outer).map(|(i, o)| format!("{} = {}", i.name, o.name)).collect();
+
+        let (outer_body, outer_constants) =
+            (std::mem::take(&mut self.body), std::mem::take(&mut self.constants));
+        let more = self.compare(Compare::Lt, index, trips);
+        let condition = std::mem::take(&mut self.body);
+        self.constants.clear();
+        let state = std::array::from_fn(|i| rest[i].clone());
+        let next = body(self, index, state, &rest[N..]);
+        let index = self.with_int(Binary::Add, index, 1);
+        let lines = std::mem::replace(&mut self.body, outer_body);
+        self.constants = outer_constants;
+
+        let results: Vec<&Value> =
+            [&index, trips].into_iter().chain(&next).chain(&rest[N..]).collect();
+        assert!(
+            results.iter().zip(&inner).all(|(result, value)| result.ty() == value.ty()),
+            "the state of a loop changes its type"
+        );
+        let base = self.fresh();
+        let indent = |lines: &[String]| -> String {
+            lines.iter().map(|line| format!("      {line}\n")).collect()
+        };
+        self.body.push(format!(
+            "{base}:{} = stablehlo.while({}) : {}\n    cond {{\n{}      stablehlo.return {} : {}\n    \
+             }} do {{\n{}      stablehlo.return {} : {}\n    }}",
+            inner.len(),
+            bound.join(", "),
+            types(&inner),
+            indent(&condition),
+            more.name,
+            more.ty(),
+            indent(&lines),
+            names(results.iter().copied()),
+            types(results.iter().copied()),
+        ));
+        std::array::from_fn(|i| Value {
+            name: format!("{base}#{}", 2 + i).into(),
+            ..next[i].clone()
+        })
     }
 
     /// The same values, which the compiler may not look through.
