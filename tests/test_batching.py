@@ -83,11 +83,11 @@ def check_it_still_decodes(server, model):
 def test_l4_a_prompt_whole_or_by_token(server, model):
     rows = []
     with server.client() as client:
-        for whole in (True, False):
+        for piece in (None, 1):
             with client.sequence(model) as sequence:
-                rows.append(prefill(sequence, CHAT["prompt_ids"], whole))
+                rows.append(prefill(sequence, CHAT["prompt_ids"], piece))
         with client.sequence(model) as sequence:
-            shorter = prefill(sequence, CHAT["prompt_ids"][:-1], whole=True)
+            shorter = prefill(sequence, CHAT["prompt_ids"][:-1])
     assert_close(rows[0], rows[1], 5e-3)
     assert rows[0].argmax() == rows[1].argmax()
     with pytest.raises(AssertionError):
@@ -216,7 +216,7 @@ def test_l11_prompts_that_arrive_together_run_together(server, model, prompts, c
     with server.client() as client:
         for prompt in prompts:
             with client.sequence(model) as sequence:
-                solo_rows.append(prefill(sequence, prompt, whole=True))
+                solo_rows.append(prefill(sequence, prompt))
             solo_ids.append(greedy_alone(server, model, prompt, 8))
 
     def read(prompt):

@@ -1,81 +1,127 @@
-"""Random checkpoints of each Llama variant against full logits of another implementation."""
+"""Random checkpoints of each family against full logits of another implementation."""
 
 import numpy as np
 import pytest
-from harness import fixtures, models
-from harness.decoding import LOGITS, assert_close, logits, prefill
+from harness.decoding import LOGITS, logits
+from harness.tiny import (
+    BATCHED_CASES,
+    CASES,
+    Comparison,
+    decode,
+    decode_together,
+    expected_rows,
+    prefill_together,
+)
 
-FAMILIES = ["llama", "llama3", "llama_bf16"]
-OPTIONS = {
-    # Prompts of 1 to 90 tokens and 16 more: every context, and prompts of several calls.
-    "contexts": [16, 64, 128],
-    "batches": [1],
-    "prefill_chunk": 32,
-}
+# Tokens of a request when a prompt is sent in pieces; None is a whole prompt.
+PIECES = {"whole": None, "pieces": 11, "by_token": 1}
+# Long enough for requests that are sent at once to meet, as exactly as the machine can.
+WAITS = {"prompt_wait_microseconds": "20000", "cohort_wait_microseconds": "2000000"}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def loaded(repository, server):
-    for family in FAMILIES:
-        dtype = "bf16" if family.endswith("bf16") else "f32"
-        checkpoint = fixtures.tiny_checkpoint(family)
-        repository.add(models.export(checkpoint, family, weight_dtype=dtype, **OPTIONS), family)
-        server.load(family)
+class Loaded:
+    """A case's model on the server, its oracle, and the rows it has given so far."""
+
+    def __init__(self, server, case):
+        self.server = server
+        self.name = case.name
+        self.oracle = case.oracle
+        self.prompts = self.oracle["prompts"]
+        self.expected = [expected_rows(prompt) for prompt in self.prompts]
+        self.comparison = Comparison(self.oracle)
+        self._rows = {}
+
+    def rows(self, pieces="whole", protocol="grpc"):
+        """The rows of every prompt, decoded alone."""
+        key = pieces, protocol
+        if key not in self._rows:
+            with self.server.client(protocol) as client:
+                self._rows[key] = [
+                    decode(client, self.name, prompt, PIECES[pieces]) for prompt in self.prompts
+                ]
+        return self._rows[key]
 
 
 @pytest.fixture(scope="module")
-def oracles():
-    return {family: fixtures.tiny_oracle(family) for family in FAMILIES}
+def loaded(repository, server):
+    """Gives a case's model, loaded when it is first asked for."""
+    known = {}
+
+    def load(case):
+        if case not in known:
+            model = repository.add(case.artifact(), case.name)
+            for key, value in WAITS.items():
+                model.set_parameter(key, value)
+            server.load(case.name)
+            known[case] = Loaded(server, case)
+        return known[case]
+
+    return load
 
 
-def decode(server, protocol, family, prompt, whole):
-    """All rows of logits, fed with the expected ids."""
-    with server.client(protocol) as client, client.sequence(family) as sequence:
-        rows = [prefill(sequence, prompt["prompt_ids"], whole)]
-        for token in prompt["greedy_ids"]:
-            rows.append(logits(sequence.send([token], LOGITS)))
-        return np.stack(rows)
+each_case = pytest.mark.parametrize("case", CASES, ids=str)
 
 
-def check(rows, prompts, oracle):
-    """Compare the rows of several prompts with the oracle's."""
-    for row, prompt in zip(rows, prompts):
-        assert row[:-1].argmax(axis=1).tolist() == prompt["greedy_ids"]
-    expected = [np.asarray(prompt["logits"]) for prompt in prompts]
-    noise = oracle["summary"].get("noise")
-    if noise is None:
-        for row, expectation in zip(rows, expected):
-            assert_close(row, expectation, 5e-5)
-        return
-    # Rounding of activations to bfloat16 is a step function: single elements of
-    # two right implementations may differ, so the distance is one over all of them.
-    difference = np.concatenate(rows) - np.concatenate(expected)
-    distance = np.sqrt(np.mean(difference**2))
-    allowed = 3 * noise["float32_vs_float64_sums"]["rms"]
-    assert distance <= allowed, f"rms {distance:.1e}, {allowed:.1e} allowed"
+@each_case
+def test_matches_the_oracle(loaded, case):
+    model = loaded(case)
+    for pieces in PIECES:
+        rows = model.rows(pieces)
+        model.comparison.check(rows, model.expected)
+        model.comparison.check(rows, model.rows("whole"))
+        for row, prompt in zip(rows, model.prompts):
+            assert row[:-1].argmax(axis=1).tolist() == prompt["greedy_ids"]
+    # The same entries ran on the same tokens.
+    for grpc, http in zip(model.rows(), model.rows(protocol="http")):
+        assert np.array_equal(grpc, http)
 
 
-@pytest.mark.parametrize("whole", [True, False], ids=["whole", "by_token"])
-@pytest.mark.parametrize("protocol", ["http", "grpc"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_matches_the_oracle(server, oracles, family, protocol, whole):
-    prompts = oracles[family]["prompts"]
-    rows = [decode(server, protocol, family, prompt, whole) for prompt in prompts]
-    check(rows, prompts, oracles[family])
+@each_case
+def test_every_position_of_a_prompt_matches(server, loaded, case):
+    model = loaded(case)
+    (prompt,) = [prompt for prompt in model.prompts if "prompt_logits" in prompt]
+    with server.client() as client, client.sequence(case.name) as sequence:
+        rows = [logits(sequence.send([token], LOGITS)) for token in prompt["prompt_ids"]]
+    model.comparison.check([np.stack(rows)], [np.asarray(prompt["prompt_logits"])])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_control_another_prompt_is_seen(server, oracles, family):
-    first, second = oracles[family]["prompts"][1:3]
-    rows = decode(server, "grpc", family, first, whole=True)
-    with pytest.raises(AssertionError):
-        check([rows], [{**second, "greedy_ids": first["greedy_ids"]}], oracles[family])
+@pytest.mark.parametrize("case", BATCHED_CASES, ids=str)
+def test_two_at_once(server, loaded, case):
+    model = loaded(case)
+    pair = model.prompts[-2:]
+    rows, batches = decode_together(server, case.name, pair)
+    # The first of them to answer its prompt may take its first step alone.
+    assert batches <= 2 + len(pair[0]["greedy_ids"])
+    model.comparison.check(rows, model.expected[-2:])
+    model.comparison.check(rows, model.rows()[-2:])
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_control_a_small_shift_is_seen(server, oracles, family):
-    prompt = oracles[family]["prompts"][0]
-    rows = decode(server, "grpc", family, prompt, whole=True)
-    # What leaving the head's input unrounded would move, at least.
-    with pytest.raises(AssertionError):
-        check([rows + 4e-3], [prompt], oracles[family])
+@pytest.mark.parametrize("case", BATCHED_CASES, ids=str)
+def test_a_partner_changes_no_bit(server, loaded, case):
+    model = loaded(case)
+    partner, prompt = (prompt["prompt_ids"] for prompt in model.prompts[-2:])
+    partners = [partner, partner[::-1], partner[5:] + partner[:5]]
+    rows = [prefill_together(server, case.name, [prompt, partner]) for partner in partners]
+    # The same entry ran, with the prompt in one of its two rows.
+    assert len({row.tobytes() for row, _ in rows}) <= 2
+    # They were different partners.
+    assert len({row.tobytes() for _, row in rows}) == len(partners)
+    model.comparison.check([rows[0][0][None]], [model.expected[-1][:1]])
+
+
+@each_case
+def test_control_another_prompt_is_seen(loaded, case):
+    model = loaded(case)
+    with pytest.raises(AssertionError, match="apart"):
+        model.comparison.check([model.rows()[1]], [model.expected[2]])
+
+
+@each_case
+def test_control_a_shift_beyond_the_bound_is_seen(loaded, case):
+    model = loaded(case)
+    rows = model.rows()[0]
+    shift = 2 * model.comparison.allowed
+    if model.comparison.unit != "rms":
+        shift *= np.abs(model.expected[0]).max()
+    with pytest.raises(AssertionError, match="apart"):
+        model.comparison.check([rows + shift], [model.expected[0]])

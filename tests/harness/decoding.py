@@ -22,13 +22,12 @@ def greedy_alone(server, model, prompt, count, protocol="grpc"):
         return greedy(sequence, prompt, count)
 
 
-def prefill(sequence, prompt, whole):
-    """The row of logits after the prompt, sent in one request or token by token."""
-    if not whole:
-        for token in prompt[:-1]:
-            sequence.send([token], NEXT_TOKEN)
-        prompt = prompt[-1:]
-    return logits(sequence.send(prompt, LOGITS))
+def prefill(sequence, prompt, piece=None):
+    """The row of logits after the prompt, sent whole or in pieces of so many tokens."""
+    last = len(prompt) if piece is None else (len(prompt) - 1) % piece + 1
+    for at in range(0, len(prompt) - last, piece or 1):
+        sequence.send(prompt[at : at + piece], NEXT_TOKEN)
+    return logits(sequence.send(prompt[-last:], LOGITS))
 
 
 def logits(outputs):

@@ -18,12 +18,7 @@ def export(checkpoint, label, **options):
     It lies outside the tree and is shared by runs: never write into it.
     """
     checkpoint = Path(checkpoint)
-    exporter = environment.binary("tlaloc-export")
-    arguments = []
-    for name, value in options.items():
-        text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
-        arguments += [f"--{name.replace('_', '-')}", text]
-
+    exporter, arguments = environment.binary("tlaloc-export"), option_arguments(options)
     key = hashlib.sha256(exporter.read_bytes())
     for part in [str(checkpoint), *arguments]:
         key.update(part.encode() + b"\0")
@@ -39,7 +34,7 @@ def export(checkpoint, label, **options):
         for stale in folder.glob(f"{label}-*"):
             shutil.rmtree(stale, ignore_errors=True)
         partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder)) / "artifact"
-        run([exporter, checkpoint, "--out", partial, *arguments])
+        export_to(checkpoint, partial, **options)
         try:
             partial.rename(artifact)
         except OSError:
@@ -47,6 +42,22 @@ def export(checkpoint, label, **options):
                 raise
         shutil.rmtree(partial.parent, ignore_errors=True)
     return artifact
+
+
+def export_to(checkpoint, folder, **options):
+    """Export `checkpoint` to a folder of the caller's."""
+    exporter = environment.binary("tlaloc-export")
+    run([exporter, checkpoint, "--out", folder, *option_arguments(options)])
+    return folder
+
+
+def option_arguments(options):
+    """`contexts=[16, 64]` as `--contexts 16,64`."""
+    arguments = []
+    for name, value in options.items():
+        text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+        arguments += [f"--{name.replace('_', '-')}", text]
+    return arguments
 
 
 def run(command):
