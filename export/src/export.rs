@@ -2,16 +2,16 @@
 
 use std::path::Path;
 
-use tlaloc_artifact::manifest::{BucketLadder, Model, RefusedToken};
+use tlaloc_artifact::manifest::{BucketLadder, Model, RefusedToken, WindowedKv};
 use tlaloc_artifact::signature::{Geometry, Signature};
 use tlaloc_artifact::write::{ArtifactWriter, Description, EntryDescription};
-use tlaloc_artifact::{DType, Pool, Tensor};
+use tlaloc_artifact::{DType, Pool, PoolRole, Tensor};
 
 use crate::checkpoint::{Config, Tensors};
 use crate::plan::{Bucket, Plan, PlanOptions, PoolShape};
-use crate::pools::{LayerPool, layer_pools};
+use crate::pools::{self, LayerPool, layer_pools};
 use crate::slots::{WeightDType, WeightLayout, weight_slots};
-use crate::spec::ModelSpec;
+use crate::spec::{LayerSpec, ModelSpec};
 use crate::{Error, family, lower, weights};
 
 /// What to export, apart from the checkpoint.
@@ -107,7 +107,7 @@ fn signature(
         columns: bucket.context / pools.block_size,
         vocab_size: spec.vocab_size,
         draft_tokens: 0,
-        windowed: false,
+        windowed: pools.windowed.is_some(),
         linear_state: false,
     };
     let layers = spec.layers.iter().enumerate();
@@ -129,6 +129,7 @@ fn sized(slot: &str, dtype: DType, dims: &[usize]) -> Result<Tensor, Error> {
 fn model(spec: &ModelSpec, pools: PoolShape) -> Model {
     let (heads, kv_heads, head_dim) =
         spec.attention().map_or((1, 1, 1), |a| (a.heads, a.kv_heads, a.head_dim));
+    let pool_dims = |blocks| [blocks, pools.block_size, kv_heads, head_dim].map(signed).to_vec();
     Model {
         vocab_size: signed(spec.vocab_size),
         hidden_size: signed(spec.hidden_size),
@@ -144,8 +145,14 @@ fn model(spec: &ModelSpec, pools: PoolShape) -> Model {
         kv_pool_axis_order: ["numBlocks", "blockSize", "numKvHeads", "headDim"]
             .map(str::to_owned)
             .to_vec(),
-        kv_pool_dims: [pools.num_blocks, pools.block_size, kv_heads, head_dim].map(signed).to_vec(),
-        windowed_kv: None,
+        kv_pool_dims: pool_dims(pools.num_blocks),
+        windowed_kv: pools.windowed.map(|windowed| WindowedKv {
+            window: signed(windowed.window),
+            layers: windowed_layers(spec, pools),
+            num_blocks: signed(windowed.num_blocks),
+            ring_pages: signed(windowed.ring_pages),
+            kv_pool_dims: pool_dims(windowed.num_blocks),
+        }),
         refused_tokens: spec
             .refused_tokens
             .iter()
@@ -158,6 +165,15 @@ fn model(spec: &ModelSpec, pools: PoolShape) -> Model {
         mtp_draft_tokens: 0,
         cuda_kernels: false,
     }
+}
+
+/// The layers whose pools are windowed.
+fn windowed_layers(spec: &ModelSpec, shape: PoolShape) -> Vec<i64> {
+    let windowed = |layer: &LayerSpec| {
+        layer.attention().is_some_and(|a| pools::class(a, shape) == PoolRole::WindowKv)
+    };
+    let layers = spec.layers.iter().enumerate().filter(|(_, layer)| windowed(layer));
+    layers.map(|(l, _)| signed(l)).collect()
 }
 
 /// The repository id of a checkpoint in the Hugging Face cache

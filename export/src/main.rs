@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgAction, Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use tlaloc_artifact::Artifact;
 use tlaloc_artifact::manifest::MANIFEST_FILE;
@@ -69,6 +69,11 @@ struct ExportArgs {
     #[arg(long, value_name = "PAGES")]
     num_blocks: Option<usize>,
 
+    /// Whether layers with a sliding window keep only a ring of pages a sequence, with room for one
+    /// window and one call of --prefill-chunk tokens, instead of its whole history
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
+    windowed_kv: bool,
+
     /// Element type of embedding, projections and head
     #[arg(long, value_enum, default_value_t)]
     weight_dtype: WeightDType,
@@ -104,6 +109,7 @@ fn run_export(args: ExportArgs) -> Result<(), Error> {
             prefill_chunk: args.prefill_chunk,
             block_size: args.block_size,
             num_blocks: args.num_blocks,
+            windowed_kv: args.windowed_kv,
         },
         weight_dtype: args.weight_dtype,
         weight_layout: args.weight_layout,

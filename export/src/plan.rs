@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use tlaloc_artifact::EntryKind;
 
 use crate::Error;
-use crate::spec::ModelSpec;
+use crate::pools::WindowedPools;
+use crate::spec::{LayerSpec, ModelSpec};
 
 /// Contexts of the default ladder, as far as the model's positions reach.
 const DEFAULT_CONTEXTS: [usize; 3] = [128, 512, 2048];
@@ -23,13 +24,15 @@ pub struct Bucket {
     pub tokens: usize,
 }
 
-/// Size of every KV pool.
+/// Size of the KV pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolShape {
-    /// Pages, page 0 included.
+    /// Pages of a pool with whole histories, page 0 included.
     pub num_blocks: usize,
     /// Tokens of a page.
     pub block_size: usize,
+    /// The pools of layers with a window; `None` when these have a whole history, too.
+    pub windowed: Option<WindowedPools>,
 }
 
 /// What the user asked for.
@@ -48,6 +51,9 @@ pub struct PlanOptions {
     pub block_size: usize,
     /// Pages of a pool; `None` for room for the largest batch at the largest context, and page 0.
     pub num_blocks: Option<usize>,
+    /// Whether layers with a window keep a ring of pages a sequence instead of its whole history.
+    /// Models with linear attention have no such pools.
+    pub windowed_kv: bool,
 }
 
 impl PlanOptions {
@@ -64,6 +70,7 @@ impl Default for PlanOptions {
             prefill_chunk: None,
             block_size: PlanOptions::DEFAULT_BLOCK_SIZE,
             num_blocks: None,
+            windowed_kv: true,
         }
     }
 }
@@ -122,13 +129,43 @@ impl Plan {
                 ),
             ));
         }
+        let windowed = match options.windowed_kv {
+            true => windowed(options, spec, largest(&contexts), num_blocks)?,
+            false => None,
+        };
         Ok(Plan {
             batches: ladder.into_iter().collect(),
             contexts,
-            pools: PoolShape { num_blocks, block_size },
+            pools: PoolShape { num_blocks, block_size, windowed },
             buckets: [decode, prefill].concat(),
         })
     }
+}
+
+/// The pools of layers with a window beside full-history pools of `full_blocks` pages.
+fn windowed(
+    options: &PlanOptions,
+    spec: &ModelSpec,
+    max_context: usize,
+    full_blocks: usize,
+) -> Result<Option<WindowedPools>, Error> {
+    let attentions: Option<Vec<_>> = spec.layers.iter().map(LayerSpec::attention).collect();
+    let Some(window) = attentions.iter().flatten().filter_map(|a| a.window).max() else {
+        return Ok(None);
+    };
+    let (block_size, chunk) = (options.block_size, options.prefill_chunk);
+    let pools = WindowedPools::sized(window, chunk, block_size, max_context, full_blocks);
+    if pools.num_blocks <= pools.ring_pages {
+        return Err(refuse(
+            "num-blocks",
+            format!(
+                "is {full_blocks}; layers with a window of {window} need page 0 and one sequence's \
+                 ring of {} pages; use more, or --windowed-kv false",
+                pools.ring_pages
+            ),
+        ));
+    }
+    Ok(Some(pools))
 }
 
 fn buckets(kind: EntryKind, batches: &[usize], contexts: &[usize], chunk: usize) -> Vec<Bucket> {

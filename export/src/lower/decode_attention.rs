@@ -2,11 +2,12 @@
 
 use tlaloc_artifact::DType;
 
-use super::attention::{HIDDEN, by_kv_head, weights};
+use super::attention::{HIDDEN, by_kv_head, cap, visible, weights};
 use super::forms::Orientation;
+use super::history::History;
 use super::{Context, kv};
 use crate::spec::AttentionSpec;
-use crate::stablehlo::{Binary, Compare, Function, Value};
+use crate::stablehlo::{Binary, Function, Value};
 
 /// How scores and sums of values are formed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,29 +37,35 @@ impl Form {
     }
 }
 
-/// 0 at the positions that a row holds and [`HIDDEN`] beyond, f32 `[B, C]`.
-pub(super) fn bias(f: &mut Function, cx: &Context, seq_lens: &Value) -> Value {
-    let dims = [cx.bucket.batch, cx.bucket.context];
-    let position = f.iota(&dims, 1);
-    let length = f.broadcast(seq_lens, &dims, &[0]);
-    let held = f.compare(Compare::Lt, &position, &length);
-    let (visible, hidden) = (f.float(0.0, DType::F32, &dims), f.float(HIDDEN, DType::F32, &dims));
-    f.select(&held, &visible, &hidden)
+/// 0 at the slots of its history that a row's token sees and [`HIDDEN`] at the others, f32 `[B, S]`.
+pub(super) fn bias(
+    f: &mut Function,
+    attention: &AttentionSpec,
+    history: &History,
+    seq_lens: &Value,
+) -> Value {
+    let dims = history.positions.dims();
+    // A row's length counts its token.
+    let token = f.with_int(Binary::Subtract, seq_lens, 1);
+    let token = f.broadcast(&token, dims, &[0]);
+    let visible = visible(f, attention, &history.positions, &token);
+    let (seen, hidden) = (f.float(0.0, DType::F32, dims), f.float(HIDDEN, DType::F32, dims));
+    f.select(&visible, &seen, &hidden)
 }
 
 /// Attention of `query` (`[B, heads, head_dim]`, scaled) over the pools: activations of
-/// `heads * head_dim` features. `history` is [`kv::history_slots`].
+/// `heads * head_dim` features.
 pub(super) fn attend(
     f: &mut Function,
     cx: &Context,
     attention: &AttentionSpec,
     query: &Value,
     (keys, values): (&Value, &Value),
-    history: &Value,
+    history: &History,
     bias: &Value,
 ) -> Value {
-    let keys = kv::read(f, cx, keys, history);
-    let values = kv::read(f, cx, values, history);
+    let keys = kv::read(f, keys, &history.slots);
+    let values = kv::read(f, values, &history.slots);
     let (sums, totals) = match Form::choose(attention) {
         Form::BlockDiagonal => block_diagonal(f, attention, query, &keys, &values, bias),
         Form::PerHead => per_head(f, attention, query, &keys, &values, bias),
@@ -77,7 +84,7 @@ pub(super) fn attend(
 }
 
 /// Weighted sums of values `[B, heads, head_dim]` and sums of weights `[B, heads]`. `keys` and
-/// `values` are `[B, C, kv_heads * head_dim]`.
+/// `values` are `[B, S, kv_heads * head_dim]`.
 fn block_diagonal(
     f: &mut Function,
     attention: &AttentionSpec,
@@ -88,7 +95,7 @@ fn block_diagonal(
 ) -> (Value, Value) {
     let AttentionSpec { heads, kv_heads, head_dim, .. } = *attention;
     let group = attention.group();
-    let (batch, context) = (bias.dims()[0], bias.dims()[1]);
+    let (batch, width) = (bias.dims()[0], bias.dims()[1]);
 
     let query = if kv_heads == 1 {
         query.clone()
@@ -107,10 +114,11 @@ fn block_diagonal(
     let scores = f.batched_dot(keys, &query, 1, (2, 1));
     let [scores] = f.barrier([&scores]);
     let scores = f.transpose(&scores, &[0, 2, 1]);
+    let scores = cap(f, attention, &scores);
     let bias = f.broadcast(bias, scores.dims(), &[0, 2]);
     let scores = f.add(&scores, &bias);
     let weights = weights(f, &scores);
-    let totals = totals(f, &weights, batch * heads, context);
+    let totals = totals(f, &weights, batch * heads, width);
     let totals = f.reshape(&totals, &[batch, heads]);
     let sums = f.batched_dot(&weights, values, 1, (2, 1));
     // Each head keeps the features of its own KV head.
@@ -133,23 +141,24 @@ fn per_head(
     bias: &Value,
 ) -> (Value, Value) {
     let AttentionSpec { heads, kv_heads, head_dim, .. } = *attention;
-    let (batch, context) = (bias.dims()[0], bias.dims()[1]);
+    let (batch, width) = (bias.dims()[0], bias.dims()[1]);
     let keys = by_kv_head(f, attention, keys);
     let values = by_kv_head(f, attention, values);
     let query = f.reshape(query, &[batch, kv_heads, attention.group(), head_dim]);
     let scores = f.batched_dot(&query, &keys, 2, (3, 3));
+    let scores = cap(f, attention, &scores);
     let bias = f.broadcast(bias, scores.dims(), &[0, 3]);
     let scores = f.add(&scores, &bias);
     let weights = weights(f, &scores);
-    let totals = totals(f, &weights, batch * heads, context);
+    let totals = totals(f, &weights, batch * heads, width);
     let sums = f.batched_dot(&weights, &values, 2, (3, 2));
     (f.reshape(&sums, &[batch, heads, head_dim]), f.reshape(&totals, &[batch, heads]))
 }
 
 /// Sums of the weights of each of `rows` rows. A dot with ones, because the compiler makes three
 /// kernels of a reduce.
-fn totals(f: &mut Function, weights: &Value, rows: usize, context: usize) -> Value {
-    let weights = f.reshape(weights, &[rows, context]);
-    let ones = f.float(1.0, DType::F32, &[context, 1]);
+fn totals(f: &mut Function, weights: &Value, rows: usize, width: usize) -> Value {
+    let weights = f.reshape(weights, &[rows, width]);
+    let ones = f.float(1.0, DType::F32, &[width, 1]);
     f.dot(&weights, &ones, (1, 0))
 }

@@ -7,6 +7,9 @@ use tlaloc_artifact::DType;
 use super::Context;
 use crate::stablehlo::{Binary, Compare, Function, Value};
 
+/// The largest number of `f8e4m3fn`.
+const LARGEST_F8E4M3FN: f32 = 448.0;
+
 /// `[block, offset]` of each token's slot, i32 `[n, 2]`; slot -1 gives block -1, which is outside
 /// every pool, so its write is dropped.
 ///
@@ -37,34 +40,39 @@ pub(super) fn write_indices(f: &mut Function, cx: &Context, slots: &Value) -> Va
     f.concatenate(&[indices, outside], 0)
 }
 
-/// The pool with `tokens` (`[n, kv_heads, head_dim]`) written at [`write_indices`].
+/// The pool with `tokens` (f32 `[n, kv_heads, head_dim]`), as its element type holds them, written
+/// at [`write_indices`].
 pub(super) fn write(f: &mut Function, pool: &Value, indices: &Value, tokens: &Value) -> Value {
     let missing = indices.dims()[0] - tokens.dims()[0];
-    if missing == 0 {
-        return f.scatter_into_pool(pool, indices, tokens);
-    }
-    let mut dims = tokens.dims().to_vec();
-    dims[0] = missing;
-    let padding = f.float(0.0, DType::F32, &dims);
-    let padded = f.concatenate(&[tokens.clone(), padding], 0);
-    f.scatter_into_pool(pool, indices, &padded)
+    let padded = if missing == 0 {
+        tokens.clone()
+    } else {
+        let mut dims = tokens.dims().to_vec();
+        dims[0] = missing;
+        let padding = f.float(0.0, DType::F32, &dims);
+        f.concatenate(&[tokens.clone(), padding], 0)
+    };
+    let narrowed = narrow(f, &padded, pool.dtype());
+    f.scatter_into_pool(pool, indices, &narrowed)
 }
 
-/// Slot of every position of every row, i32 `[B * C]`.
-pub(super) fn history_slots(f: &mut Function, cx: &Context, block_tables: &Value) -> Value {
-    let [batch, columns] = [block_tables.dims()[0], block_tables.dims()[1]];
-    let dims = [batch, columns, cx.pools.block_size];
-    let blocks = f.broadcast(block_tables, &dims, &[0, 1]);
-    let first = f.with_int(Binary::Multiply, &blocks, cx.pools.block_size as i32);
-    let offset = f.iota(&dims, 2);
-    let slots = f.add(&first, &offset);
-    f.reshape(&slots, &[batch * cx.bucket.context])
+/// `tokens` in the element type of a pool, rounded to nearest even (artifact format §12).
+fn narrow(f: &mut Function, tokens: &Value, dtype: DType) -> Value {
+    let tokens = match dtype {
+        // What is larger than the type's largest number would become NaN.
+        DType::F8E4M3Fn => f.clamp(tokens, -LARGEST_F8E4M3FN, LARGEST_F8E4M3FN),
+        _ => tokens.clone(),
+    };
+    f.convert(&tokens, dtype)
 }
 
-/// The rows' history out of a pool, by [`history_slots`]: `[B, C, kv_heads * head_dim]`.
-pub(super) fn read(f: &mut Function, cx: &Context, pool: &Value, slots: &Value) -> Value {
+/// The rows' keys or values at `slots` (`[B, n]`) of a pool: f32 `[B, n, kv_heads * head_dim]`.
+pub(super) fn read(f: &mut Function, pool: &Value, slots: &Value) -> Value {
+    let (batch, n) = (slots.dims()[0], slots.dims()[1]);
     let width = pool.dims()[2] * pool.dims()[3];
     let rows = f.reshape(pool, &[pool.dims()[0] * pool.dims()[1], width]);
-    let history = f.gather_rows(&rows, slots);
-    f.reshape(&history, &[cx.bucket.batch, cx.bucket.context, width])
+    let slots = f.reshape(slots, &[batch * n]);
+    let history = f.gather_rows(&rows, &slots);
+    let history = f.convert(&history, DType::F32);
+    f.reshape(&history, &[batch, n, width])
 }

@@ -9,16 +9,18 @@ mod attention;
 mod decode_attention;
 mod forms;
 mod head;
+mod history;
 mod kv;
 mod layer;
 mod mlp;
 mod norm;
 mod prefill_attention;
+mod prefill_blocks;
 mod projection;
 mod rope;
 mod self_attention;
 
-use tlaloc_artifact::{DType, EntryKind};
+use tlaloc_artifact::{DType, EntryKind, PoolRole};
 
 use crate::plan::{Bucket, PoolShape};
 use crate::pools::layer_pools;
@@ -53,9 +55,29 @@ impl Context {
 struct Request {
     token_ids: Value,
     positions: Value,
-    block_tables: Value,
     seq_lens: Value,
+    /// Where tokens lie in the pools with whole histories.
+    full: Paging,
+    /// Where they lie in the windowed pools, if the model has any.
+    windowed: Option<Paging>,
+}
+
+/// Where the rows' tokens lie in the pools of one class.
+struct Paging {
+    /// Pages of each row, i32 `[B, M]`; those of a ring over and over.
+    block_tables: Value,
+    /// Pool slot of each token, i32 `[B * T]`.
     slot_mapping: Value,
+}
+
+impl Request {
+    /// The paging of the pools of `class`.
+    fn paging(&self, class: PoolRole) -> &Paging {
+        match (class, &self.windowed) {
+            (PoolRole::WindowKv, Some(windowed)) => windowed,
+            _ => &self.full,
+        }
+    }
 }
 
 /// The StableHLO text of the entry `bucket`: arguments and results as in artifact format §7, pools
@@ -132,13 +154,17 @@ fn request_parameters(main: &mut Function, cx: &Context) -> Request {
     let Bucket { batch, tokens, .. } = cx.bucket;
     let columns = cx.bucket.context / cx.pools.block_size;
     let mut i32s = |name, dims: &[usize]| main.parameter(name, DType::I32, dims);
-    Request {
-        token_ids: i32s("tokenIds", &[batch, tokens]),
-        positions: i32s("positions", &[batch, tokens]),
-        block_tables: i32s("blockTables", &[batch, columns]),
-        seq_lens: i32s("seqLens", &[batch]),
-        slot_mapping: i32s("slotMapping", &[batch * tokens]),
-    }
+    let token_ids = i32s("tokenIds", &[batch, tokens]);
+    let positions = i32s("positions", &[batch, tokens]);
+    let block_tables = i32s("blockTables", &[batch, columns]);
+    let seq_lens = i32s("seqLens", &[batch]);
+    let slot_mapping = i32s("slotMapping", &[batch * tokens]);
+    let windowed = cx.pools.windowed.map(|_| Paging {
+        block_tables: i32s("windowBlockTables", &[batch, columns]),
+        slot_mapping: i32s("windowSlotMapping", &[batch * tokens]),
+    });
+    let full = Paging { block_tables, slot_mapping };
+    Request { token_ids, positions, seq_lens, full, windowed }
 }
 
 /// The tokens' rows of the embedding table, as activations.

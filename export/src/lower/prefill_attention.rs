@@ -1,26 +1,34 @@
 //! Attention of many tokens per row over the row's paged history, causal by position.
 
-use super::attention::{by_kv_head, hide, weights};
+use super::attention::{by_kv_head, cap, hide, visible, weights};
 use super::forms::Orientation;
-use super::{Context, kv};
+use super::history::History;
+use super::{Context, kv, prefill_blocks};
 use crate::spec::AttentionSpec;
-use crate::stablehlo::{Binary, Compare, Function, Reduce, Value};
+use crate::stablehlo::{Binary, Function, Reduce, Value};
 
-/// How the products of the rows and KV heads are written.
+/// How the products of the rows and KV heads are written, and over how many keys at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     /// One plain product for each row and KV head: fastest, but the program grows with both.
     Unrolled,
     /// One product batched over rows and KV heads.
     Batched,
+    /// As [`Form::Batched`], for one block of keys after the other.
+    Blocks,
 }
+
+/// The widest history that is attended over at once.
+const WIDEST_AT_ONCE: usize = 2048;
 
 /// Unrolling more products than this makes compilation slow: 12 of them take 2 to 3 s with 30 layers.
 const MOST_UNROLLED: usize = 16;
 
 impl Form {
-    fn choose(cx: &Context, attention: &AttentionSpec) -> Form {
-        if cx.bucket.batch * attention.kv_heads <= MOST_UNROLLED {
+    fn choose(cx: &Context, attention: &AttentionSpec, width: usize) -> Form {
+        if width > WIDEST_AT_ONCE {
+            Form::Blocks
+        } else if cx.bucket.batch * attention.kv_heads <= MOST_UNROLLED {
             Form::Unrolled
         } else {
             Form::Batched
@@ -29,14 +37,14 @@ impl Form {
 }
 
 /// Attention of `query` (`[B * T, heads, head_dim]`, scaled) over the pools: activations of
-/// `heads * head_dim` features. `history` is [`kv::history_slots`], `positions` i32 `[B, T]`.
+/// `heads * head_dim` features. `positions` is i32 `[B, T]`.
 pub(super) fn attend(
     f: &mut Function,
     cx: &Context,
     attention: &AttentionSpec,
     query: &Value,
     (keys, values): (&Value, &Value),
-    history: &Value,
+    history: &History,
     positions: &Value,
 ) -> Value {
     let (batch, tokens) = (cx.bucket.batch, cx.bucket.tokens);
@@ -47,16 +55,21 @@ pub(super) fn attend(
     let query = f.reshape(query, &[batch, tokens, kv_heads, group, head_dim]);
     let query = f.transpose(&query, &[0, 2, 3, 1, 4]);
     let query = f.reshape(&query, &[batch, kv_heads, group * tokens, head_dim]);
-    // [B, kv_heads, C, head_dim]
-    let mut by_head = |pool: &Value| {
-        let rows = kv::read(f, cx, pool, history);
-        by_kv_head(f, attention, &rows)
-    };
-    let (keys, values) = (by_head(keys), by_head(values));
-
-    let (sums, totals) = match Form::choose(cx, attention) {
-        Form::Unrolled => unrolled(f, cx, attention, &query, &keys, &values, positions),
-        Form::Batched => batched(f, cx, attention, &query, &keys, &values, positions),
+    let (sums, totals) = match Form::choose(cx, attention, history.width()) {
+        Form::Blocks => {
+            let pools = (keys, values);
+            prefill_blocks::attend(f, cx, attention, &query, pools, history, positions)
+        }
+        form => {
+            // [B, kv_heads, S, head_dim]
+            let mut by_head = |pool: &Value| {
+                let rows = kv::read(f, pool, &history.slots);
+                by_kv_head(f, attention, &rows)
+            };
+            let (keys, values) = (by_head(keys), by_head(values));
+            let at_once = if form == Form::Unrolled { unrolled } else { batched };
+            at_once(f, cx, attention, &query, (&keys, &values), &history.positions, positions)
+        }
     };
     // Transposed before the division, which keeps the transpose out of the projection that follows.
     let (sums, totals, places) = match cx.orientation {
@@ -83,11 +96,11 @@ fn unrolled(
     cx: &Context,
     attention: &AttentionSpec,
     query: &Value,
-    keys: &Value,
-    values: &Value,
+    (keys, values): (&Value, &Value),
+    key_positions: &Value,
     positions: &Value,
 ) -> (Value, Value) {
-    let (batch, tokens, context) = (cx.bucket.batch, cx.bucket.tokens, cx.bucket.context);
+    let (batch, tokens, width) = (cx.bucket.batch, cx.bucket.tokens, keys.dims()[2]);
     let AttentionSpec { kv_heads, head_dim, .. } = *attention;
     let group = attention.group();
     let one = |f: &mut Function, x: &Value, row: usize, head: usize| {
@@ -98,22 +111,26 @@ fn unrolled(
     let (mut row_sums, mut row_totals) = (Vec::new(), Vec::new());
     for row in 0..batch {
         let (mut sums, mut totals) = (Vec::new(), Vec::new());
-        let positions = f.slice(positions, 0, row, 1);
-        let positions = f.reshape(&positions, &[tokens]);
-        let positions = f.broadcast(&positions, &[tokens, context], &[0]);
-        let key_position = f.iota(&[tokens, context], 1);
-        let visible = f.compare(Compare::Le, &key_position, &positions);
-        let visible = f.broadcast(&visible, &[group, tokens, context], &[1, 2]);
+        let spread = |f: &mut Function, positions: &Value, place: usize| {
+            let own = f.slice(positions, 0, row, 1);
+            let own = f.reshape(&own, &own.dims()[1..]);
+            f.broadcast(&own, &[tokens, width], &[place])
+        };
+        let key_positions = spread(f, key_positions, 1);
+        let positions = spread(f, positions, 0);
+        let visible = visible(f, attention, &key_positions, &positions);
+        let visible = f.broadcast(&visible, &[group, tokens, width], &[1, 2]);
         for head in 0..kv_heads {
             let (query, keys, values) =
                 (one(f, query, row, head), one(f, keys, row, head), one(f, values, row, head));
             let scores = f.dot(&query, &keys, (1, 1));
-            let scores = f.reshape(&scores, &[group, tokens, context]);
+            let scores = f.reshape(&scores, &[group, tokens, width]);
+            let scores = cap(f, attention, &scores);
             let scores = hide(f, &visible, &scores);
             let weights = weights(f, &scores);
             let total = f.reduce(Reduce::Add, &weights, 2);
             totals.push(f.reshape(&total, &[1, 1, group, tokens]));
-            let weights = f.reshape(&weights, &[group * tokens, context]);
+            let weights = f.reshape(&weights, &[group * tokens, width]);
             let sum = f.dot(&weights, &values, (1, 0));
             sums.push(f.reshape(&sum, &[1, 1, group, tokens, head_dim]));
         }
@@ -129,23 +146,24 @@ fn batched(
     cx: &Context,
     attention: &AttentionSpec,
     query: &Value,
-    keys: &Value,
-    values: &Value,
+    (keys, values): (&Value, &Value),
+    key_positions: &Value,
     positions: &Value,
 ) -> (Value, Value) {
-    let (batch, tokens, context) = (cx.bucket.batch, cx.bucket.tokens, cx.bucket.context);
+    let (batch, tokens, width) = (cx.bucket.batch, cx.bucket.tokens, keys.dims()[2]);
     let AttentionSpec { kv_heads, head_dim, .. } = *attention;
     let group = attention.group();
     let scores = f.batched_dot(query, keys, 2, (3, 3));
-    let scores = f.reshape(&scores, &[batch, kv_heads, group, tokens, context]);
-    let positions = f.broadcast(positions, &[batch, tokens, context], &[0, 1]);
-    let key_position = f.iota(&[batch, tokens, context], 2);
-    let visible = f.compare(Compare::Le, &key_position, &positions);
+    let scores = f.reshape(&scores, &[batch, kv_heads, group, tokens, width]);
+    let scores = cap(f, attention, &scores);
+    let key_positions = f.broadcast(key_positions, &[batch, tokens, width], &[0, 2]);
+    let positions = f.broadcast(positions, &[batch, tokens, width], &[0, 1]);
+    let visible = visible(f, attention, &key_positions, &positions);
     let visible = f.broadcast(&visible, scores.dims(), &[0, 3, 4]);
     let scores = hide(f, &visible, &scores);
     let weights = weights(f, &scores);
     let totals = f.reduce(Reduce::Add, &weights, 4);
-    let weights = f.reshape(&weights, &[batch, kv_heads, group * tokens, context]);
+    let weights = f.reshape(&weights, &[batch, kv_heads, group * tokens, width]);
     let sums = f.batched_dot(&weights, values, 2, (3, 2));
     (f.reshape(&sums, &[batch, kv_heads, group, tokens, head_dim]), totals)
 }

@@ -1,11 +1,16 @@
 //! Softmax attention as a layer's mixer: from normed activations to the heads' outputs.
 
 use super::forms::Orientation;
+use super::history::History;
 use super::rope::RopeTables;
 use super::{Context, Request, decode_attention, kv, norm, prefill_attention, projection, rope};
+use crate::pools;
 use crate::slots::{LayerWeight, LayerWeights};
 use crate::spec::{AttentionSpec, HeadNorm};
 use crate::stablehlo::{Binary, Function, Unary, Value};
+
+#[cfg(test)]
+mod tests;
 
 /// Values computed once per step and used by every attention layer of one kind.
 #[derive(Clone)]
@@ -13,8 +18,7 @@ pub(super) struct Shared {
     rope: Option<RopeTables>,
     /// Where this call's tokens go in the pools.
     write_indices: Value,
-    /// Pool slots of the rows' histories.
-    history: Value,
+    history: History,
     /// What a token may see: [`decode_attention::bias`], or the tokens' positions in prefill.
     visibility: Value,
 }
@@ -26,15 +30,18 @@ impl Shared {
         attention: &AttentionSpec,
         request: &Request,
     ) -> Shared {
+        let class = pools::class(attention, cx.pools);
+        let paging = request.paging(class);
+        let history = History::build(f, cx, attention, &paging.block_tables, &request.positions);
         let visibility = if cx.is_decode() {
-            decode_attention::bias(f, cx, &request.seq_lens)
+            decode_attention::bias(f, attention, &history, &request.seq_lens)
         } else {
             request.positions.clone()
         };
         Shared {
             rope: RopeTables::build(f, cx, attention, &request.positions),
-            write_indices: kv::write_indices(f, cx, &request.slot_mapping),
-            history: kv::history_slots(f, cx, &request.block_tables),
+            write_indices: kv::write_indices(f, cx, &paging.slot_mapping),
+            history,
             visibility,
         }
     }
@@ -49,7 +56,10 @@ impl Shared {
                 query_sin: each("querySin", &rope.query_sin),
             }),
             write_indices: each("writeIndices", &self.write_indices),
-            history: each("history", &self.history),
+            history: History {
+                slots: each("historySlots", &self.history.slots),
+                positions: each("historyPositions", &self.history.positions),
+            },
             visibility: each("visibility", &self.visibility),
         }
     }
@@ -62,7 +72,7 @@ pub(super) fn attention(
     cx: &Context,
     attention: &AttentionSpec,
     h: &Value,
-    [keys, values]: [&Value; 2],
+    pools: [&Value; 2],
     shared: &Shared,
     weights: &LayerWeights<Value>,
 ) -> (Value, [Value; 2]) {
@@ -105,16 +115,31 @@ pub(super) fn attention(
     let (query, key, value) =
         (token_major(f, &query), token_major(f, &key), token_major(f, &value));
 
-    let keys = kv::write(f, keys, &shared.write_indices, &key);
-    let values = kv::write(f, values, &shared.write_indices, &value);
-    let attend = if cx.is_decode() { decode_attention::attend } else { prefill_attention::attend };
-    let pools = (&keys, &values);
-    let mut mixed = attend(f, cx, attention, &query, pools, &shared.history, &shared.visibility);
+    let (mut mixed, pools) =
+        write_and_attend(f, cx, attention, (&query, &key, &value), pools, shared);
     if attention.gate {
         let gate = f.slice(&projected, features, query_width + 2 * kv_width, query_width);
         let gate = f.unary(Unary::Logistic, &gate);
         mixed = f.binary(Binary::Multiply, &mixed, &gate);
     }
     let out = projection::project(f, cx, &mixed, &weights[LayerWeight::AttentionOutput]);
-    (out, [keys, values])
+    (out, pools)
+}
+
+/// The heads' outputs as activations, and the pools with this call's keys and values written. Query,
+/// key and value are `[tokens, heads, head_dim]`, the query scaled.
+fn write_and_attend(
+    f: &mut Function,
+    cx: &Context,
+    attention: &AttentionSpec,
+    (query, key, value): (&Value, &Value, &Value),
+    [keys, values]: [&Value; 2],
+    shared: &Shared,
+) -> (Value, [Value; 2]) {
+    let keys = kv::write(f, keys, &shared.write_indices, key);
+    let values = kv::write(f, values, &shared.write_indices, value);
+    let attend = if cx.is_decode() { decode_attention::attend } else { prefill_attention::attend };
+    let pools = (&keys, &values);
+    let mixed = attend(f, cx, attention, query, pools, &shared.history, &shared.visibility);
+    (mixed, [keys, values])
 }
