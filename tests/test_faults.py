@@ -1,11 +1,12 @@
 """Executions, uploads and compilations that fail, on a plugin that fails on demand."""
 
+import contextlib
 import os
 import shutil
 
 import pytest
-from harness import environment, fixtures, models
-from harness.decoding import greedy_alone
+from harness import environment, fixtures, models, window
+from harness.decoding import LOGITS, assert_close, greedy_alone, logits
 from harness.server import LoadError, running
 from tritonclient.utils import InferenceServerException
 
@@ -108,6 +109,38 @@ def test_lost_pools_end_every_sequence_and_the_instance_serves_on(server, plan, 
     assert greedy_alone(server, model, PROMPT["prompt_ids"], 16) == EXPECTED
 
 
+@pytest.mark.skipif(
+    not window.FOLDER.is_dir(), reason=f"the artifact {window.NAME} is not at {window.FOLDER}"
+)
+def test_lost_pools_of_a_windowed_model_give_rings_back(repository, server, plan):
+    plan.set()
+    model, weights = window.add(repository, "faulty_window")
+    model.set_parameter("pjrt_plugin_path", environment.binary("libpjrt_fault.so"))
+    server.load("faulty_window")
+    tokens = list(range(1, 14))
+    expected = window.logits(weights, tokens)
+    with server.client() as client, contextlib.ExitStack() as stack:
+
+        def start():
+            sequence = stack.enter_context(client.sequence("faulty_window"))
+            outputs = sequence.send(tokens[:12], LOGITS)
+            assert_close(logits(outputs), expected[11], 1e-4)
+            return sequence
+
+        held = [start() for _ in range(4)]
+        assert "windowed KV page pool exhausted" in refused(start)
+        plan.set("execute lose at 1")
+        text = refused(lambda: held[0].send(tokens[12:]))
+        assert "took the KV pools with it, so every sequence of instance" in text
+        for sequence in held[1:]:
+            assert "has no KV state" in refused(
+                lambda sequence=sequence: sequence.send(tokens[12:])
+            )
+        for sequence in [start() for _ in range(4)]:
+            assert_close(logits(sequence.send(tokens[12:], LOGITS)), expected[12], 1e-4)
+    server.unload("faulty_window")
+
+
 def test_pools_that_cannot_be_zeroed_are_tried_again(server, plan, model):
     mark = server.log.mark()
     with server.client() as client, client.sequence(model) as one, client.sequence(model) as other:
@@ -186,6 +219,8 @@ def test_a_plugin_that_does_not_tell_its_memory_is_served(server, plan):
     mark = server.log.mark()
     server.load("without_memory-stats")
     plan.set()
-    assert "temporary memory" not in server.log.text(mark)
+    text = server.log.text(mark)
+    assert "MiB of temporary memory" not in text
+    assert "temporary memory of an execution: unknown, the plugin does not tell" in text
     assert greedy_alone(server, "without_memory-stats", PROMPT["prompt_ids"], 16) == EXPECTED
     server.unload("without_memory-stats")

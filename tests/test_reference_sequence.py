@@ -112,3 +112,34 @@ def test_q10_pools_are_updated_in_place(server, client):
         sequence.send([1])
     server.log.expect("decode_b1_c2 updated the 2 KV pools in place")
     assert not server.log.find("to new device memory")
+
+
+@pytest.mark.parametrize(
+    ("config", "outputs"),
+    [("40bb4940", {"LOGITS"}), ("4104dd21", {"LOGITS", "KV_PAGES"})],
+)
+def test_older_configurations_are_served(repository, server, steps, config, outputs):
+    name = f"reference_{config}"
+    model = repository.copy(FOLDER, name)
+    model.config = (environment.UPSTREAM / "alt" / f"{MODEL}@{config}" / "config.pbtxt").read_text()
+    serve_and_check(model, server, steps, outputs)
+
+
+def test_a_v1_manifest_is_served(repository, server, steps):
+    model = repository.copy(FOLDER, "reference_v1")
+    older = environment.UPSTREAM / "alt" / "reference_decode@89d09e20" / "1" / "tlaloc-serving.json"
+    assert json.loads(older.read_text())["schemaVersion"] == "tlaloc-serving-v1"
+    model.write(model.version / "tlaloc-serving.json", older.read_bytes())
+    serve_and_check(model, server, steps, {"LOGITS", "KV_PAGES", "NEXT_TOKEN"})
+
+
+def serve_and_check(model, server, steps, outputs):
+    model.substitute(f'name: "{MODEL}"', f'name: "{model.name}"')
+    model.substitute(r"instance_group.*", "instance_group [ { kind: KIND_MODEL count: 1 } ]")
+    server.load(model.name)
+    with server.client() as client, client.sequence(model.name) as sequence:
+        answers = [sequence.send([token], outputs=None) for token in TOKENS]
+    for answer, step in zip(answers, steps):
+        assert set(answer) == outputs
+        check(answer["LOGITS"].ravel(), step[0])
+    server.unload(model.name)

@@ -154,6 +154,15 @@ class Server:
     def threads(self):
         return self._status("Threads")
 
+    def mapped_files(self, part):
+        """How often each file whose path has this part is mapped from its start."""
+        counts = {}
+        for line in Path(f"/proc/{self.process.pid}/maps").read_text().splitlines():
+            _, _, offset, _, _, *path = line.split(maxsplit=5)
+            if path and part in path[0] and int(offset, 16) == 0:
+                counts[path[0]] = counts.get(path[0], 0) + 1
+        return counts
+
     def _status(self, field):
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(rf"^{field}:\s+(\d+)", text, re.MULTILINE)[1])

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use tlaloc_engine::{CallFailure, Engine, Nanos, Outcome, StepInputs};
-use tlaloc_pjrt::{Argument, Buffer, ElementType, Pending, Shape, Staging};
+use tlaloc_engine::{CallFailure, Engine, Nanos, Outcome};
+use tlaloc_pjrt::{Argument, Buffer, Pending};
 use tracing::{debug, info, warn};
 use triton_backend::now_ns;
 
-use super::programs::{DeviceModel, Program, STEP_INPUTS, Source, elements};
+use super::inputs::Inputs;
+use super::programs::{DeviceModel, Program, Source, elements};
 use super::timing::Medians;
 
 const MIB: usize = 1 << 20;
@@ -53,14 +54,6 @@ struct EntryState {
     medians: Medians,
 }
 
-/// The integer inputs of an entry.
-enum Inputs {
-    /// Read by the device where they are written.
-    Staged(Staging),
-    /// Uploaded for each run.
-    Uploaded { host: [Vec<i32>; STEP_INPUTS.len()], device: Vec<Buffer> },
-}
-
 /// Counts of the address check (sequence mode §12.1).
 #[derive(Default)]
 struct Runs {
@@ -77,15 +70,7 @@ impl Executor {
             .programs
             .iter()
             .map(|program| {
-                let inputs = if staged {
-                    let shapes =
-                        program.steps.iter().map(|dims| Shape::new(ElementType::I32, dims));
-                    let shapes = shapes.collect::<Result<Vec<_>, _>>()?;
-                    Inputs::Staged(Staging::new(&model.client, shapes)?)
-                } else {
-                    let host = program.steps.each_ref().map(|dims| vec![0; elements(dims)]);
-                    Inputs::Uploaded { host, device: Vec::new() }
-                };
+                let inputs = Inputs::new(&model.client, program, staged)?;
                 Ok(EntryState {
                     inputs,
                     ran: false,
@@ -118,7 +103,7 @@ impl Executor {
             .programs
             .iter()
             .flat_map(|program| &program.steps)
-            .map(|dims| size_of::<i32>() * elements(dims))
+            .map(|step| size_of::<i32>() * elements(&step.dims))
             .sum();
         let inputs = match self.entries.first().map(|entry| &entry.inputs) {
             Some(Inputs::Staged(_)) => {
@@ -159,7 +144,7 @@ impl Executor {
         let begin = now_ns();
         // One program and one state per entry, of which the engine chose one.
         let (program, state) = (&self.model.programs[index], &mut self.entries[index]);
-        let launched = match state.inputs.fill(&self.model, program, engine).and_then(|()| {
+        let launched = match state.inputs.fill(&self.model.client, program, engine).and_then(|()| {
             launch(program, &self.model, &state.inputs, &mut self.pools, self.options, begin)
         }) {
             Ok(launched) => launched,
@@ -297,63 +282,6 @@ fn launch(
     });
     let pending = program.executable.execute(arguments)?;
     Ok(Launched { pending, begin, filled, launched: now_ns() })
-}
-
-impl Inputs {
-    /// Writes the current call's integers.
-    fn fill(
-        &mut self,
-        model: &DeviceModel,
-        program: &Program,
-        engine: &Engine,
-    ) -> Result<(), tlaloc_pjrt::Error> {
-        match self {
-            Inputs::Staged(staging) => {
-                let mut inputs = staging.inputs_mut()?.map(integers);
-                let mut next = || inputs.next().unwrap_or_default();
-                // In the order of `STEP_INPUTS`, which the staging was made in.
-                engine.pack(StepInputs {
-                    token_ids: next(),
-                    positions: next(),
-                    block_tables: next(),
-                    seq_lens: next(),
-                    slot_mapping: next(),
-                    windowed: None,
-                    state_slots: None,
-                });
-            }
-            Inputs::Uploaded { host, device } => {
-                let [token_ids, positions, block_tables, seq_lens, slot_mapping] = host;
-                engine.pack(StepInputs {
-                    token_ids,
-                    positions,
-                    block_tables,
-                    seq_lens,
-                    slot_mapping,
-                    windowed: None,
-                    state_slots: None,
-                });
-                device.clear();
-                for (values, dims) in host.iter().zip(&program.steps) {
-                    let bytes = bytemuck::cast_slice(values);
-                    device.push(model.client.upload(ElementType::I32, dims, bytes)?);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn argument(&self, step: usize) -> Option<Argument<'_>> {
-        match self {
-            Inputs::Staged(staging) => Some(Argument::Staged(staging.input(step))),
-            Inputs::Uploaded { device, .. } => device.get(step).map(Argument::Keep),
-        }
-    }
-}
-
-/// Staged memory is aligned for any element.
-fn integers(bytes: &mut [u8]) -> &mut [i32] {
-    bytemuck::try_cast_slice_mut(bytes).unwrap_or_default()
 }
 
 impl Logits {

@@ -25,7 +25,16 @@ pub struct SequenceInstance {
     shared: Arc<Shared>,
     model: Arc<SequenceModel>,
     geometry: Geometry,
+    /// Memory of [`SequenceInstance::execute`], kept between calls.
+    intake: Mutex<Intake>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Memory for reading requests; empty while nothing is read.
+#[derive(Default)]
+struct Intake {
+    incoming: Vec<Incoming>,
+    bytes: Vec<u8>,
 }
 
 /// What Triton's threads and the instance thread share.
@@ -60,9 +69,7 @@ struct Incoming {
 impl SequenceInstance {
     /// Zeroes the pools, prepares the step inputs and starts the thread.
     pub fn create(model: &Arc<SequenceModel>, context: &InstanceContext) -> Result<Self, Error> {
-        let Some(device) = model.on_device(context.device_id()) else {
-            return Err(Error::NoDevice(context.device_id()));
-        };
+        let device = model.on_device(context.kind(), context.device_id())?;
         let options = Options {
             donate_kv_pools: model.settings.donate_kv_pools,
             pack_step_inputs: model.settings.pack_step_inputs,
@@ -97,20 +104,21 @@ impl SequenceInstance {
             .name("tlaloc-sequence".to_owned())
             .spawn(move || span.in_scope(|| worker.run()))
             .map_err(Error::Thread)?;
-        Ok(SequenceInstance { shared, model: model.clone(), geometry, thread: Some(thread) })
+        let (model, thread) = (model.clone(), Some(thread));
+        Ok(SequenceInstance { shared, model, geometry, intake: Mutex::default(), thread })
     }
 
     /// Takes requests over. They are answered by the instance thread; only without backend batching
     /// does this wait for it.
     pub fn execute(&self, requests: Requests<'_>) {
         let at = now_ns();
-        let mut incoming: Vec<Incoming> = requests
-            .map(|request| {
-                let spare = self.shared.inbox.lock().spare.pop().unwrap_or_default();
-                let parsed = intake::parse(&request, &self.model.config, &self.geometry, spare);
-                Incoming { request, parsed, at }
-            })
-            .collect();
+        let Intake { mut incoming, mut bytes } = std::mem::take(&mut *self.intake.lock());
+        for request in requests {
+            let spare = self.shared.inbox.lock().spare.pop().unwrap_or_default();
+            let (config, geometry) = (&self.model.config, &self.geometry);
+            let parsed = intake::parse(&request, config, geometry, spare, &mut bytes);
+            incoming.push(Incoming { request, parsed, at });
+        }
         {
             // All at once: the thread may be awake, and what Triton hands over together is one batch.
             let mut inbox = self.shared.inbox.lock();
@@ -119,7 +127,7 @@ impl SequenceInstance {
                 inbox.requests.append(&mut incoming);
             }
         }
-        for Incoming { request, .. } in incoming {
+        for Incoming { request, .. } in incoming.drain(..) {
             // Not in the statistics: the instance is not at work any more.
             drop(request.fail(triton_backend::Error::internal(format!(
                 "model '{}': the instance thread has ended; load the model again",
@@ -127,6 +135,9 @@ impl SequenceInstance {
             ))));
         }
         self.shared.arrived.notify_one();
+        bytes.clear();
+        bytes.shrink_to(size_of::<i32>() * most_tokens_kept(&self.geometry));
+        *self.intake.lock() = Intake { incoming, bytes };
         if !self.model.settings.backend_batching {
             let mut inbox = self.shared.inbox.lock();
             while inbox.outstanding > 0 && !inbox.dead {
@@ -164,6 +175,12 @@ fn engine_settings(model: &SequenceModel, instance: &str) -> Settings {
     }
 }
 
+/// Tokens for which a request's memory is kept for later ones: one that is refused for its length
+/// must not keep its memory for ever.
+fn most_tokens_kept(geometry: &Geometry) -> usize {
+    2 * geometry.max_context()
+}
+
 fn nanos(duration: Duration) -> Nanos {
     Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
 }
@@ -182,12 +199,20 @@ fn created(model: &SequenceModel, device: &DeviceModel, executor: &Executor) -> 
         "batches are the ones Triton's sequence batcher forms (backend_batching is false)"
             .to_owned()
     };
+    let artifact = &device.artifact;
+    let windowed = artifact.windowed().map_or(String::new(), |windowed| {
+        let (pages, ring) = (windowed.num_blocks - 1, windowed.ring_pages);
+        format!("{pages} windowed pages, at most {ring} per sequence; ")
+    });
+    let slots = artifact.linear_state().map_or(String::new(), |state| {
+        format!("{} linear-attention state slots, one per live sequence; ", state.num_slots)
+    });
     format!(
-        "{} KV pools ({} MiB) zeroed; {} pages for sequences (page 0 is the padding page); {}; \
-         {batching}",
+        "{} KV pools ({} MiB) zeroed; {} pages for sequences (page 0 is the padding page); \
+         {windowed}{slots}{}; {batching}",
         executor.pool_count(),
         executor.pool_bytes() >> 20,
-        device.artifact.num_blocks() - 1,
+        artifact.num_blocks() - 1,
         executor.describe(),
     )
 }
@@ -289,14 +314,13 @@ impl Worker {
     /// Answers the batch in its order, then reports it.
     fn reply(&mut self) {
         let vocab = self.engine.geometry().vocab_size();
-        let most_tokens = 2 * self.engine.geometry().max_context();
+        let most_tokens = most_tokens_kept(self.engine.geometry());
         let replies = self.engine.replies();
         let report = replies.report;
         let mut answered = 0;
         for mut reply in replies {
             answered += 1;
             let mut tokens = std::mem::take(&mut reply.tokens);
-            // One oversized request must not keep its memory for ever.
             if tokens.capacity() <= most_tokens {
                 tokens.clear();
                 self.spare.push(tokens);

@@ -32,12 +32,13 @@ pub struct Parsed {
     pub wants: Wants,
 }
 
-/// Reads a request. `tokens` is an empty vector to fill.
+/// Reads a request. `tokens` is an empty vector to fill, `bytes` is for use in between.
 pub fn parse(
     request: &Request,
     config: &SequenceConfig,
     geometry: &Geometry,
     tokens: Vec<i32>,
+    bytes: &mut Vec<u8>,
 ) -> Parsed {
     let flags = request.flags();
     let sequence = match request.correlation_id() {
@@ -45,7 +46,7 @@ pub fn parse(
         CorrelationId::Number(id) => Some(SequenceId::Number(id)),
         CorrelationId::Text(id) => Some(SequenceId::Text(Arc::from(id.as_str()))),
     };
-    let tokens = read_tokens(request, &config.tokens, tokens).and_then(|tokens| {
+    let tokens = read_tokens(request, &config.tokens, tokens, bytes).and_then(|tokens| {
         check_id(sequence.as_ref(), config)?;
         check_parameters(request)?;
         geometry.check_tokens(&tokens, flags.start, flags.end)?;
@@ -89,6 +90,9 @@ fn check_id(sequence: Option<&SequenceId>, config: &SequenceConfig) -> Result<()
 /// `end_tokens` is read for its form only. Other parameters are not ours.
 fn check_parameters(request: &Request) -> Result<(), Refusal> {
     for (name, value) in request.parameters() {
+        if !["max_tokens", "end_tokens"].contains(&name) {
+            continue;
+        }
         let wrong =
             |what: String| Err(Refusal::Malformed(format!("request parameter '{name}' {what}")));
         match (name, numbers(&value).as_deref()) {
@@ -103,8 +107,7 @@ fn check_parameters(request: &Request) -> Result<(), Refusal> {
                 ));
             }
             ("max_tokens", _) => return wrong(format!("must be one whole number, got {value}")),
-            ("end_tokens", None) => return wrong(format!("must be whole numbers, got {value}")),
-            _ => {}
+            _ => return wrong(format!("must be whole numbers, got {value}")),
         }
     }
     Ok(())
@@ -124,7 +127,12 @@ fn numbers(value: &ParameterValue<'_>) -> Option<Vec<i64>> {
     }
 }
 
-fn read_tokens(request: &Request, name: &str, mut tokens: Vec<i32>) -> Result<Vec<i32>, Refusal> {
+fn read_tokens(
+    request: &Request,
+    name: &str,
+    mut tokens: Vec<i32>,
+    bytes: &mut Vec<u8>,
+) -> Result<Vec<i32>, Refusal> {
     let input = request.input(name).map_err(|error| Refusal::Malformed(error.to_string()))?;
     let wrong = |what: String| {
         Refusal::Malformed(format!(
@@ -137,8 +145,7 @@ fn read_tokens(request: &Request, name: &str, mut tokens: Vec<i32>) -> Result<Ve
     let [1, count] = input.shape() else {
         return Err(wrong(format!("shape {:?}", input.shape())));
     };
-    let mut bytes = Vec::new();
-    input.read_into(&mut bytes).map_err(|error| Refusal::Malformed(error.to_string()))?;
+    input.read_into(bytes).map_err(|error| Refusal::Malformed(error.to_string()))?;
     let whole = usize::try_from(*count).ok().and_then(|count| count.checked_mul(4));
     if whole != Some(bytes.len()) {
         return Err(wrong(format!("{} bytes for {count} tokens", bytes.len())));

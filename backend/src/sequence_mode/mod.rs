@@ -1,14 +1,16 @@
 //! Sequence mode: a language-model artifact behind Triton's sequence batcher.
 //!
 //! `intake` reads a request on Triton's thread; `instance` owns the thread that drives the engine;
-//! `executor` runs its calls; `answer` writes the outputs. `programs` is what a load brings to a
-//! device.
+//! `executor` runs its calls, with what `inputs` writes; `answer` writes the outputs. `programs` is
+//! what a load brings to a device, `memory` what that needs there.
 
 mod answer;
 mod error;
 mod executor;
+mod inputs;
 mod instance;
 mod intake;
+mod memory;
 mod programs;
 mod timing;
 
@@ -19,7 +21,7 @@ use std::sync::Arc;
 use tlaloc_artifact::{Artifact, SchemaVersion};
 use tlaloc_pjrt::CompileCache;
 use tracing::{info, warn};
-use triton_backend::ModelContext;
+use triton_backend::{InstanceKind, ModelContext};
 
 pub use error::Error;
 pub use instance::SequenceInstance;
@@ -58,21 +60,35 @@ impl SequenceModel {
             let client = device::client(&plugin, ordinal, server).map_err(Error::Device)?;
             let model = DeviceModel::load(artifact.clone(), client, cache.as_ref())?;
             info!(
-                "{}, sequence idle timeout {} us{}",
+                "{}, sequence idle timeout {} us{}{}",
                 model.summary(),
                 config.max_sequence_idle.as_micros(),
-                refused_tokens(&artifact)
+                refused_tokens(&artifact),
+                windowed_pool(&artifact)
             );
+            info!("{}", memory::largest(&model.programs));
             devices.insert(ordinal, Arc::new(model));
         }
         Ok(SequenceModel { name: context.name().to_owned(), config, settings, devices })
     }
 
-    /// The model on the device of an instance. Devices that the configuration did not name (every
-    /// instance that is not on a GPU) share the first.
-    fn on_device(&self, ordinal: i32) -> Option<&Arc<DeviceModel>> {
-        self.devices.get(&ordinal).or_else(|| self.devices.values().next())
+    /// The model on the device of an instance.
+    fn on_device(&self, kind: InstanceKind, ordinal: i32) -> Result<&Arc<DeviceModel>, Error> {
+        of_instance(&self.devices, kind, ordinal)
     }
+}
+
+/// What is there for the device of an instance. Instances that are not on a GPU share the first.
+fn of_instance<T>(
+    devices: &BTreeMap<i32, T>,
+    kind: InstanceKind,
+    ordinal: i32,
+) -> Result<&T, Error> {
+    let found = match kind {
+        InstanceKind::Gpu => devices.get(&ordinal),
+        _ => devices.values().next(),
+    };
+    found.ok_or_else(|| Error::NoDevice { ordinal, loaded: devices.keys().copied().collect() })
 }
 
 /// The manifest, which has to be inside the version directory.
@@ -116,13 +132,13 @@ fn check_served(
         );
         return Err(Error::Mismatch { manifest: manifest.to_owned(), reason });
     }
-    let feature = match artifact.version() {
-        SchemaVersion::V1 | SchemaVersion::V2 => return Ok(()),
-        SchemaVersion::V3 => "a windowed KV pool (tlaloc-serving-v3)",
-        SchemaVersion::V4 => "linear-attention state (tlaloc-serving-v4)",
-        SchemaVersion::V5 => "a draft head (tlaloc-serving-v5)",
-    };
-    Err(Error::Unserved { manifest: manifest.to_owned(), feature })
+    match artifact.version() {
+        SchemaVersion::V5 => Err(Error::Unserved {
+            manifest: manifest.to_owned(),
+            feature: "a draft head (tlaloc-serving-v5)",
+        }),
+        _ => Ok(()),
+    }
 }
 
 fn open_cache(folder: &str) -> Option<CompileCache> {
@@ -140,6 +156,19 @@ fn refused_tokens(artifact: &Artifact) -> String {
     format!("; refuses token ids{}", list.collect::<String>())
 }
 
+fn windowed_pool(artifact: &Artifact) -> String {
+    artifact.windowed().map_or(String::new(), |windowed| {
+        format!(
+            "; windowed KV pool for {} sliding layers (window {}): {} pages, a ring of at most {} \
+             pages per sequence",
+            windowed.layers.len(),
+            windowed.window,
+            windowed.num_blocks,
+            windowed.ring_pages
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,5 +183,15 @@ mod tests {
             let error = manifest_path(directory, outside).unwrap_err().to_string();
             assert!(error.contains("must be a file inside the model version directory"), "{error}");
         }
+    }
+    #[test]
+    fn an_instance_gets_the_device_that_it_is_on() {
+        let devices = BTreeMap::from([(1, "one"), (3, "three")]);
+        let of = |kind, ordinal| of_instance(&devices, kind, ordinal);
+        assert_eq!(of(InstanceKind::Gpu, 3).unwrap(), &"three");
+        assert_eq!(of(InstanceKind::Cpu, 0).unwrap(), &"one");
+        assert_eq!(of(InstanceKind::Model, 0).unwrap(), &"one");
+        let error = of(InstanceKind::Gpu, 0).unwrap_err().to_string();
+        assert!(error.contains("the instance is on GPU 0") && error.contains("[1, 3]"), "{error}");
     }
 }

@@ -9,25 +9,17 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use tlaloc_artifact::{Artifact, DType, Entry, InputRole, OutputRole};
 use tlaloc_pjrt::{Argument, Buffer, Client, CompileCache, ElementType, Executable, MappedFile};
-use tracing::{info, warn};
+use tracing::info;
 
 use super::error::Error;
+use super::memory;
 
 const MIB: usize = 1 << 20;
-
-/// The integer inputs of an entry, in the order of artifact format §7.1.
-pub const STEP_INPUTS: [InputRole; 5] = [
-    InputRole::TokenIds,
-    InputRole::Positions,
-    InputRole::BlockTables,
-    InputRole::SeqLens,
-    InputRole::SlotMapping,
-];
 
 /// Where an argument of a program comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// An index of [`STEP_INPUTS`].
+    /// An index of [`Program::steps`].
     Step(usize),
     /// The artifact's next pool: arguments have them in its order.
     Pool,
@@ -43,12 +35,20 @@ pub struct Program {
     pub executable: Executable,
     /// One per argument.
     pub sources: Vec<Source>,
-    /// Dims of each of [`STEP_INPUTS`].
-    pub steps: [Vec<i64>; STEP_INPUTS.len()],
+    /// The integer inputs that every call fills, in the order of its arguments.
+    pub steps: Vec<StepInput>,
     /// Output index of the logits.
     pub logits: usize,
     /// Output index of each pool.
     pub pools: Vec<usize>,
+}
+
+/// An integer input of an entry, i32.
+pub struct StepInput {
+    /// What a call writes there.
+    pub role: InputRole,
+    /// Its shape.
+    pub dims: Vec<i64>,
 }
 
 /// A model on one device.
@@ -230,9 +230,9 @@ impl Body {
             entry.id,
             self.name,
             started.elapsed().as_millis(),
-            memory(&compiled)
+            memory::needed(&compiled)
         );
-        warn_of_copies(&model.artifact, entry, &compiled);
+        memory::warn_of_copies(&model.artifact, entry, &compiled);
         if kept.is_none() {
             let program = Program::new(entry, compiled.clone());
             program.try_once(model, &mut scratch.lock()).map_err(|reason| Error::Trial {
@@ -251,21 +251,19 @@ impl Body {
 impl Program {
     fn new(entry: &Entry, executable: Executable) -> Self {
         let mut weights = 0..;
+        let mut steps = Vec::new();
         let sources = entry
             .inputs
             .iter()
-            .map(|input| match STEP_INPUTS.iter().position(|role| *role == input.role) {
-                Some(step) => Source::Step(step),
-                None if input.role == InputRole::Weight => {
-                    Source::Weight(weights.next().unwrap_or_default())
+            .map(|input| match input.role {
+                InputRole::Pool(_) => Source::Pool,
+                InputRole::Weight => Source::Weight(weights.next().unwrap_or_default()),
+                role => {
+                    steps.push(StepInput { role, dims: signed(input.tensor.dims()) });
+                    Source::Step(steps.len() - 1)
                 }
-                None => Source::Pool,
             })
             .collect();
-        let steps = STEP_INPUTS.map(|role| {
-            let input = entry.inputs.iter().find(|input| input.role == role);
-            input.map(|input| signed(input.tensor.dims())).unwrap_or_default()
-        });
         let logits = entry.outputs.iter().position(|output| output.role == OutputRole::Logits);
         let pools = entry.donations.iter().map(|(_, output)| *output).collect();
         Program {
@@ -284,14 +282,12 @@ impl Program {
             if scratch.is_empty() {
                 *scratch = model.zeroed_pools()?;
             }
-            let padding = [0, 0, 0, 1, -1];
             let steps = self
                 .steps
                 .iter()
-                .zip(padding)
-                .map(|(dims, value)| {
-                    let bytes = i32::to_le_bytes(value).repeat(elements(dims));
-                    model.client.upload(ElementType::I32, dims, &bytes)
+                .map(|step| {
+                    let bytes = i32::to_le_bytes(padding(step.role)).repeat(elements(&step.dims));
+                    model.client.upload(ElementType::I32, &step.dims, &bytes)
                 })
                 .collect::<Result<Vec<_>, _>>()?;
             let mut pools = scratch.iter_mut();
@@ -312,39 +308,12 @@ impl Program {
     }
 }
 
-/// The part of a compile line that says what an execution needs; empty where the plugin does not
-/// tell.
-fn memory(executable: &Executable) -> String {
-    executable.memory_stats().map_or(String::new(), |stats| {
-        format!(
-            ", writes {} MiB of outputs over arguments, takes {} MiB of arguments, needs {} MiB of \
-             temporary memory",
-            stats.alias / MIB,
-            stats.argument / MIB,
-            stats.temp / MIB
-        )
-    })
-}
-
-/// Warns of a decode program that seems to copy KV pools although it writes them in place: the same
-/// device address proves nothing, temporary memory does. What a step may need is one layer's keys
-/// and values of every row over the whole context, gathered from their pages; a copied pool comes on
-/// top.
-fn warn_of_copies(artifact: &Artifact, entry: &Entry, executable: &Executable) {
-    let Some(stats) = executable.memory_stats() else { return };
-    let Some(largest) = artifact.pools().iter().max_by_key(|pool| pool.tensor.bytes()) else {
-        return;
-    };
-    let pool = largest.tensor.bytes();
-    let gathered = 2 * (pool / artifact.num_blocks()) * entry.columns * entry.batch;
-    if entry.tokens == 1 && stats.temp >= pool + gathered {
-        warn!(
-            "{} needs {} bytes of temporary memory, {} more than its rows' keys and values: it \
-             copies KV pools (one has {pool} bytes) on every step",
-            entry.id,
-            stats.temp,
-            stats.temp - gathered
-        );
+/// What rows without a sequence hold (artifact format §7.5).
+fn padding(role: InputRole) -> i32 {
+    match role {
+        InputRole::SeqLens => 1,
+        InputRole::SlotMapping | InputRole::WindowSlotMapping | InputRole::StateWriteSlots => -1,
+        _ => 0,
     }
 }
 

@@ -141,11 +141,8 @@ pub enum Error {
         bytes: usize,
     },
     /// Staged memory is still read by an execution. Await it before the next write.
-    #[error("staged input {index} cannot be written while an execution reads it")]
-    StagingInUse {
-        /// Index of the input.
-        index: usize,
-    },
+    #[error("staged inputs cannot be written while an execution reads them")]
+    StagingInUse,
 }
 
 impl Error {

@@ -14,7 +14,7 @@ const ALIGNMENT: usize = 256;
 
 /// One block of host memory with room for a set of inputs, each behind a buffer made once.
 ///
-/// An input is written through `&mut` ([`Staging::input_mut`]) and passed to executions through `&`
+/// Inputs are written through `&mut` ([`Staging::inputs_mut`]) and passed to executions through `&`
 /// ([`Staging::input`]); writing is refused while an execution that was given one is not awaited.
 #[derive(Debug)]
 pub struct Staging {
@@ -99,7 +99,7 @@ impl Staging {
     /// # Errors
     /// [`Error::StagingInUse`] while an execution that reads this staging has not been awaited.
     pub fn inputs_mut(&mut self) -> Result<impl ExactSizeIterator<Item = &mut [u8]>, Error> {
-        let region = Arc::get_mut(&mut self.region).ok_or(Error::StagingInUse { index: 0 })?;
+        let region = Arc::get_mut(&mut self.region).ok_or(Error::StagingInUse)?;
         let memory = region.memory;
         Ok(self.inputs.iter().map(move |input| {
             // SAFETY: inside the region, of which nobody else has a part: it has one holder, borrowed
@@ -111,26 +111,6 @@ impl Staging {
                 )
             }
         }))
-    }
-
-    /// The bytes of an input, to be written.
-    ///
-    /// # Errors
-    /// [`Error::StagingInUse`] while an execution that reads this staging has not been awaited.
-    ///
-    /// # Panics
-    /// If there is no such input.
-    pub fn input_mut(&mut self, index: usize) -> Result<&mut [u8], Error> {
-        let input = &self.inputs[index];
-        let region = Arc::get_mut(&mut self.region).ok_or(Error::StagingInUse { index })?;
-        // SAFETY: inside the region, of which nobody else has a part: it has one holder, borrowed
-        // `&mut`.
-        Ok(unsafe {
-            std::slice::from_raw_parts_mut(
-                region.memory.add(input.offset).as_ptr(),
-                input.view.bytes(),
-            )
-        })
     }
 }
 

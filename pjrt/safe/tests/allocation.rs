@@ -40,8 +40,9 @@ fn steady_steps_allocate_nothing() {
     let mut staging = Staging::new(&client, shapes).unwrap();
     let mut state = client.zeros(ElementType::F32, &[64]).unwrap();
     let mut step = |i: i32| {
-        staging.input_mut(0).unwrap().copy_from_slice(&i.to_ne_bytes());
-        staging.input_mut(1).unwrap().copy_from_slice(&(i as f32).to_ne_bytes());
+        let values = [i.to_ne_bytes(), (i as f32).to_ne_bytes()];
+        let inputs = staging.inputs_mut().unwrap();
+        inputs.zip(values).for_each(|(input, value)| input.copy_from_slice(&value));
         let mut pending = executable
             .execute([
                 Argument::Donate(&mut state),
