@@ -36,6 +36,10 @@ option_value() {
 # load_environment [--with-gemma3]: sets up and exports TLALOC_TRITONSERVER and
 # the other variables of `setup.sh --env`. Only tests want Gemma.
 load_environment() {
+  if [[ ! -e $SCRIPTS/setup.sh ]]; then
+    find_runtime
+    return
+  fi
   local assignments
   [[ ${1-} == --with-gemma3 ]] || local -x TLALOC_GEMMA3=${TLALOC_GEMMA3-}
   assignments=$("$SCRIPTS/setup.sh" --env)

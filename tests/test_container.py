@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ DOCKERFILE = environment.ROOT / "Dockerfile"
 
 
 def hadolint(file):
-    tool = Path(environment.variables()["TLALOC_PYTHON"]).parent / "hadolint"
+    tool = Path(sys.executable).parent / "hadolint"
     return subprocess.run(
         [tool, "--config", environment.ROOT / ".hadolint.yaml", "--no-color", file],
         stdout=subprocess.PIPE,

@@ -76,7 +76,9 @@ def test_serves_a_checkpoint_from_the_unpacked_folder(package, tmp_path):
     checkpoint = fixtures.tiny_checkpoint("llama")
     prompt = fixtures.tiny_oracle("llama")["prompts"][1]
     artifact, models = tmp_path / "artifact", tmp_path / "models"
-    run(package / "bin" / "tlaloc-export", checkpoint, "--out", artifact, "--contexts", "64", env={})
+    run(
+        package / "bin" / "tlaloc-export", checkpoint, "--out", artifact, "--contexts", "64", env={}
+    )
     run(
         package / "bin" / "config-gen", artifact, "--repository", models, "--name", "tiny", env={}
     )  # fmt: skip

@@ -35,7 +35,9 @@ class Server:
     # Those whose log a failing test wants to see.
     running = []
 
-    def __init__(self, repository, *arguments, script=environment.SCRIPTS / "serve.sh", settings=None):
+    def __init__(
+        self, repository, *arguments, script=environment.SCRIPTS / "serve.sh", settings=None
+    ):
         """`script` and all of its environment, `settings`, are those of this tree unless given."""
         handle, path = tempfile.mkstemp(prefix="tritonserver-", suffix=".log")
         os.close(handle)
