@@ -2,23 +2,23 @@
 
 use std::collections::HashSet;
 
-use crate::engine::Settings;
 use crate::event::{Event, FreeCause};
-use crate::queue::Queue;
 use crate::refusal::HOLDERS_LISTED;
 use crate::resources::{Amounts, Resource};
 use crate::sequence::SequenceKey;
 use crate::state::State;
 use crate::work::Work;
-use crate::{Aftermath, Exhausted, Geometry, Holder, Nanos, Refusal, SequenceId, reclaim};
+use crate::{
+    Aftermath, Exhausted, Geometry, Holder, Nanos, Refusal, SequenceId, Settings, reclaim,
+};
 
 /// What admission of a batch reads.
 #[derive(Clone, Copy)]
 pub(crate) struct Admission<'a> {
     pub geometry: &'a Geometry,
     pub settings: &'a Settings,
-    pub queue: &'a Queue,
-    /// Sequences with a request in the batch.
+    /// Sequences with a request in the batch. Others have none waiting: a batch takes the first of
+    /// each.
     pub in_batch: &'a HashSet<SequenceId>,
     pub longest_batch: Nanos,
     /// When the batch started.
@@ -88,7 +88,7 @@ impl Admission<'_> {
 
     /// Frees sequences idle for longer than `limit`, one at a time, until `needs` can be met.
     fn reclaim(self, needs: Amounts, limit: Nanos, beneficiary: SequenceKey, state: &mut State) {
-        let busy = |id: &SequenceId| self.in_batch.contains(id) || self.queue.has(id);
+        let busy = |id: &SequenceId| self.in_batch.contains(id);
         for (id, idle) in reclaim::candidates(&state.sequences, self.now, limit, busy) {
             if state.resources.short_of(needs).is_none() {
                 break;

@@ -10,38 +10,11 @@ use crate::queue::{Queue, Ready, Waits};
 use crate::schedule::{Admitted, Demand, Schedule, View};
 use crate::sequence::Activity;
 use crate::state::State;
-use crate::work::{CallRow, Work};
+use crate::work::{CallRow, Replies, Work};
 use crate::{
-    Amounts, Arrival, BatchReport, Call, CallFailure, Geometry, LiveSequence, Nanos, Outcome,
-    Refusal, Reply, RowRef, SequenceId,
+    Amounts, Arrival, BatchReport, Batching, Call, CallFailure, Geometry, LiveSequence, Nanos,
+    Outcome, Refusal, RowRef, SequenceId, Settings,
 };
-
-/// How an instance is run.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Who forms batches.
-    pub batching: Batching,
-    /// After how long the server drops an idle sequence.
-    pub max_sequence_idle: Nanos,
-    /// `max_batch_size` of the model's configuration.
-    pub max_batch_size: usize,
-    /// The instance's name, for messages.
-    pub instance: String,
-}
-
-/// Who forms batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Batching {
-    /// The engine, which may hold a batch back for requests that are likely to come.
-    Engine {
-        /// Wait for the next request of sequences that decoded in the last batch.
-        cohort_wait: Nanos,
-        /// Wait for more prompts after the first.
-        prompt_wait: Nanos,
-    },
-    /// The host: what is pushed before [`Engine::next`] is one batch.
-    Host,
-}
 
 /// What the owner does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -358,7 +331,6 @@ impl Engine {
         let admission = Admission {
             geometry: &self.geometry,
             settings: &self.settings,
-            queue: &self.queue,
             in_batch: &self.in_batch,
             longest_batch: self.longest_batch,
             now,
@@ -387,19 +359,20 @@ impl Engine {
             };
             let Some(demand) = self.schedule.next(view, &mut self.rows) else { return false };
             let Demand { kind, context, tokens } = demand;
+            let rows = self.rows.len();
+            let Some(entry) = self.geometry.choose(kind, rows, context, tokens) else {
+                let kind = kind.manifest_name();
+                self.fail_rows(&Refusal::NoEntry { kind, rows, tokens, context });
+                continue;
+            };
             if self.pools != Pools::Intact {
                 let instance = self.settings.instance.clone();
                 self.fail_rows(&Refusal::PoolsGone { instance });
                 continue;
             }
-            let rows = self.rows.len();
-            if let Some(entry) = self.geometry.choose(kind, rows, context, tokens) {
-                self.entry = entry;
-                self.totals.calls += 1;
-                return true;
-            }
-            let kind = kind.manifest_name();
-            self.fail_rows(&Refusal::NoEntry { kind, rows, tokens, context });
+            self.entry = entry;
+            self.totals.calls += 1;
+            return true;
         }
     }
 
@@ -478,26 +451,3 @@ impl Engine {
         }
     }
 }
-
-/// The replies of a batch in batch order. Those not taken are dropped with it.
-#[derive(Debug)]
-pub struct Replies<'a> {
-    /// The batch as a whole.
-    pub report: BatchReport,
-    works: vec::Drain<'a, Work>,
-}
-
-impl Iterator for Replies<'_> {
-    type Item = Reply;
-
-    fn next(&mut self) -> Option<Reply> {
-        let start = self.report.start;
-        self.works.next().map(|work| work.into_reply(start))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.works.size_hint()
-    }
-}
-
-impl ExactSizeIterator for Replies<'_> {}

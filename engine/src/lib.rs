@@ -18,6 +18,7 @@
 //!
 //! | Module | What changes there |
 //! |---|---|
+//! | `settings` | how an instance is run |
 //! | `geometry` | sizes of the model; which entry runs a call (§11.1) |
 //! | `sequence` | what is known of a live sequence |
 //! | `allocator`, `resources`, `state` | what sequences hold, and how it is handed out and freed |
@@ -40,19 +41,21 @@ mod refusal;
 mod resources;
 mod schedule;
 mod sequence;
+mod settings;
 mod state;
 mod work;
 
-pub use engine::{Batching, Engine, Replies, Settings, Step};
+pub use engine::{Engine, Step};
 pub use event::{Event, FreeCause, Level};
 pub use geometry::{EntryShape, Geometry, WindowedPools};
 pub use packing::{StepInputs, WindowInputs};
 pub use refusal::{Aftermath, Code, Exhausted, Holder, Refusal};
 pub use resources::{Amounts, Resource};
 pub use sequence::{LiveSequence, SequenceId};
+pub use settings::{Batching, Settings};
 pub use tlaloc_artifact::EntryKind;
 pub use work::{
-    Arrival, BatchReport, Call, CallFailure, Outcome, Reply, Row, RowRef, Ticket, Times,
+    Arrival, BatchReport, Call, CallFailure, Outcome, Replies, Reply, Row, RowRef, Ticket, Times,
 };
 
 /// A time of the owner's monotonic clock, or a duration, in nanoseconds.

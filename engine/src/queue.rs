@@ -64,7 +64,7 @@ impl Queue {
     }
 
     /// A request of this sequence is pending.
-    pub fn has(&self, id: &SequenceId) -> bool {
+    fn has(&self, id: &SequenceId) -> bool {
         self.waiting.contains_key(id)
     }
 

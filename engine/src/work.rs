@@ -1,5 +1,7 @@
 //! A request inside the engine, and the types in which it comes and goes.
 
+use std::vec;
+
 use crate::resources::Held;
 use crate::sequence::{SequenceKey, Sequences};
 use crate::{Amounts, Nanos, Refusal, SequenceId};
@@ -76,6 +78,29 @@ pub struct BatchReport {
     /// End of its last execution; its own start if none.
     pub compute_end: Nanos,
 }
+
+/// The replies of a batch in batch order. Those not taken are dropped with it.
+#[derive(Debug)]
+pub struct Replies<'a> {
+    /// The batch as a whole.
+    pub report: BatchReport,
+    pub(crate) works: vec::Drain<'a, Work>,
+}
+
+impl Iterator for Replies<'_> {
+    type Item = Reply;
+
+    fn next(&mut self) -> Option<Reply> {
+        let start = self.report.start;
+        self.works.next().map(|work| work.into_reply(start))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.works.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Replies<'_> {}
 
 /// How a call went.
 #[derive(Clone, Debug)]
@@ -221,7 +246,7 @@ impl Work {
 
     /// Ends the request with an error of one of its calls.
     pub fn fail(&mut self, refusal: Refusal) {
-        self.refusal = Some(if self.done > 0 {
+        self.refusal = Some(if self.done > 0 && !refusal.loses_sequence() {
             Refusal::AfterEarlierCall { cause: Box::new(refusal) }
         } else {
             refusal
