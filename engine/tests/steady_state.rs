@@ -4,9 +4,9 @@
 
 mod support;
 
-use support::{BATCHING, MS, Packed, entries, number, settings, text};
+use support::{BATCHING, MS, Packed, entries, number, settings, step_all, text};
 use tlaloc_engine::{
-    Arrival, Batching, Engine, Geometry, Nanos, Outcome, SequenceId, Step, Ticket, WindowedPools,
+    Arrival, Batching, Engine, Geometry, Nanos, SequenceId, Ticket, WindowedPools,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,40 +59,10 @@ impl Clients {
     }
 
     fn step(&mut self) {
-        for mut arrival in self.arrivals.drain(..) {
-            arrival.at = self.now;
-            self.engine.push(arrival);
-        }
-        loop {
-            match self.engine.next(self.now) {
-                Step::Run => {
-                    self.packed.fill(&self.engine, 0);
-                    self.executions += 1;
-                    let compute_start = self.now;
-                    self.now += MS;
-                    let compute_end = self.now;
-                    self.engine.complete(Outcome { compute_start, compute_end, result: Ok(()) });
-                }
-                Step::Reply => {
-                    for reply in self.engine.replies() {
-                        assert!(matches!(reply.result, Ok(Some(_))));
-                        let mut tokens = reply.tokens;
-                        tokens.truncate(1);
-                        self.arrivals.push(Arrival {
-                            ticket: reply.ticket,
-                            sequence: reply.sequence,
-                            start: false,
-                            end: false,
-                            tokens: Ok(tokens),
-                            at: 0,
-                        });
-                    }
-                }
-                Step::WaitUntil(time) => self.now = time,
-                Step::Idle => return,
-                step => panic!("{step:?}"),
-            }
-        }
+        let Clients { engine, packed, now, arrivals, .. } = self;
+        let round = step_all(engine, packed, now, arrivals);
+        assert!(round.all_ran);
+        self.executions += round.executions;
     }
 
     fn allocations(&mut self, steps: usize) -> u64 {

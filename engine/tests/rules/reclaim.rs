@@ -2,7 +2,7 @@
 
 use tlaloc_engine::{Batching, Code, Event, Geometry, Level, Nanos, Refusal, Step};
 
-use crate::support::{BATCHING, MS, Owner, chat, entries, number, settings, text};
+use crate::support::{BATCHING, MS, Owner, chat, entries, number, settings, text, window};
 
 /// 21 sequences of 3 pages: all 63 pages of the pool (verification L5, L8, L10). Sequence 1 has
 /// 47 tokens, the others 47 as well; each started after the one before.
@@ -296,4 +296,59 @@ fn clients_that_idle_too_long_never_find_their_state_gone() {
         }
     }
     assert!(forgotten > 100 && exhausted > 10, "{forgotten} {exhausted}");
+}
+
+#[test]
+fn rings_and_state_slots_are_reclaimed_like_pages() {
+    // Verification L10 where ring pages or state slots are what runs out: four abandoned sequences
+    // hold all of them, pages are left over.
+    let linear = {
+        let shapes = entries(4, &[16, 32, 64], &[1, 2], &[1, 2], &[0]);
+        Geometry::new(64, 65, 4, vec![], shapes).with_state_slots(4)
+    };
+    for (geometry, needle) in
+        [(window(), "windowed KV page pool"), (linear, "linear-attention state slots")]
+    {
+        let mut owner = Owner::new(geometry, settings(BATCHING));
+        for id in [3, 1, 4, 2] {
+            owner.told(id, "S", &[id as i32; 12]);
+        }
+        // Busy while the others are idle: it does not give way.
+        owner.now += 10_000 * MS;
+        owner.told(4, "", &[5]);
+        owner.events.clear();
+        owner.told(5, "S", &[5]);
+        assert_eq!(owner.reclaimed(), ["3"]);
+        assert!(owner.complaint(3, "", &[1]).contains("has no KV state"));
+        let mut freed = Vec::new();
+        for id in 6..=8 {
+            owner.ask(id, "S", &[6; 12]);
+            freed.extend(owner.reclaimed());
+        }
+        assert_eq!(freed, ["1", "2"], "{needle}");
+        // 4, 5, 6 and 7 are live and hold all that there is.
+        let text = owner.complaint(8, "S", &[6; 12]);
+        assert!(text.starts_with(&format!("{needle} exhausted: sequence 8")), "{text}");
+        assert_eq!(owner.told(4, "", &[6])[12..], [5, 6]);
+    }
+}
+
+#[test]
+fn what_is_short_decides_how_many_give_way() {
+    // Four sequences of 12 tokens hold 3 pages each of 52 free and all 12 ring pages. 24 tokens
+    // take 6 pages and a ring of 3: one of them is enough.
+    let mut owner = Owner::new(window(), settings(BATCHING));
+    for id in 1..=4 {
+        owner.told(id, "S", &[1; 12]);
+    }
+    owner.now += 10_000 * MS;
+    owner.events.clear();
+    owner.told(5, "S", &[1; 24]);
+    assert_eq!(owner.reclaimed(), ["1"]);
+    let held = |owner: &Owner| (owner.engine.free().pages, owner.engine.free().ring_pages);
+    assert_eq!(held(&owner), (64 - 9 - 6, 0));
+    // Nothing is short: nothing is freed though three are idle.
+    owner.told(5, "", &[2; 30]);
+    assert_eq!(owner.reclaimed(), Vec::<String>::new());
+    assert_eq!(held(&owner), (64 - 9 - 14, 0));
 }

@@ -27,6 +27,28 @@ impl Packed {
         packed
     }
 
+    /// Room for any call of a model.
+    pub fn reserved(geometry: &Geometry) -> Packed {
+        let most = |size: fn(&EntryShape) -> usize| {
+            Vec::with_capacity(geometry.entries().iter().map(size).max().unwrap_or(0))
+        };
+        let (wide, table, batch) = (
+            || most(|shape| shape.batch * shape.tokens),
+            || most(|shape| shape.batch * shape.columns),
+            || most(|shape| shape.batch),
+        );
+        Packed {
+            token_ids: wide(),
+            positions: wide(),
+            block_tables: table(),
+            seq_lens: batch(),
+            slot_mapping: wide(),
+            window_block_tables: table(),
+            window_slot_mapping: wide(),
+            state_slots: batch(),
+        }
+    }
+
     /// As [`Packed::of`], in the memory of an earlier call.
     pub fn fill(&mut self, engine: &Engine, stale: i32) {
         let geometry = engine.geometry();

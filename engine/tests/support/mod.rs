@@ -4,16 +4,19 @@
 #![allow(dead_code, unused_imports)] // Each test binary uses a part.
 
 mod device;
+mod lockstep;
 mod owner;
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use tlaloc_engine::{
-    Amounts, Batching, CallFailure, Engine, EntryKind, EntryShape, Geometry, Nanos, SequenceId,
-    Settings, WindowedPools,
+    Amounts, Batching, CallFailure, Engine, EntryKind, EntryShape, Geometry, LiveSequence, Nanos,
+    SequenceId, Settings, WindowedPools,
 };
 
 pub use device::{Device, Packed};
+pub use lockstep::step_all;
 pub use owner::{Owner, Ran};
 
 pub const US: Nanos = 1_000;
@@ -96,31 +99,34 @@ pub fn check(holds: bool, message: impl FnOnce() -> String) -> Result<(), String
 /// Resource invariants: free and held are all there is, page 0 is not held, nothing is held twice.
 pub fn check_resources(engine: &Engine) -> Result<(), String> {
     let geometry = engine.geometry();
-    let windowed_blocks = geometry.windowed().map_or(0, |pools| pools.num_blocks);
-    let num_slots = geometry.num_state_slots().unwrap_or(0);
-    let mut seen = [HashSet::new(), HashSet::new(), HashSet::new()];
-    for sequence in engine.sequences() {
-        let held = [
-            (sequence.pages, 1..geometry.num_blocks()),
-            (sequence.ring, 1..windowed_blocks),
-            (sequence.state_slots, 0..num_slots),
-        ];
-        for ((numbers, range), seen) in held.into_iter().zip(&mut seen) {
-            for &held in numbers {
-                let what = || format!("sequence {} holds {held} of {range:?}", sequence.id);
-                check(range.contains(&held), what)?;
-                check(seen.insert(held), || format!("{} twice", what()))?;
-            }
-        }
-    }
+    let ring_end = geometry.windowed().map_or(1, |pools| pools.num_blocks);
+    let slots_end = geometry.num_state_slots().unwrap_or(0);
     let (free, total) = (engine.free(), engine.total());
-    let [pages, ring, slots] = seen.map(|seen| seen.len());
+    let held = |of: fn(LiveSequence<'_>) -> &[usize]| engine.sequences().map(of);
+    check_resource(1..geometry.num_blocks(), held(|live| live.pages), free.pages)?;
+    check_resource(1..ring_end, held(|live| live.ring), free.ring_pages)?;
+    check_resource(0..slots_end, held(|live| live.state_slots), free.state_slots)?;
     let all = Amounts {
-        pages: free.pages + pages,
-        ring_pages: free.ring_pages + ring,
-        state_slots: free.state_slots + slots,
+        pages: geometry.num_blocks() - 1,
+        ring_pages: ring_end - 1,
+        state_slots: slots_end,
     };
-    check(all == total, || format!("free and held are {all:?} of {total:?}"))
+    check(total == all, || format!("{total:?} of {all:?}"))
+}
+
+/// Each number of `all` is free or held by exactly one.
+pub fn check_resource<'a>(
+    all: Range<usize>,
+    holders: impl Iterator<Item = &'a [usize]>,
+    free: usize,
+) -> Result<(), String> {
+    let mut seen = HashSet::new();
+    for &number in holders.flatten() {
+        check(all.contains(&number), || format!("{number} of {all:?} is held"))?;
+        check(seen.insert(number), || format!("{number} of {all:?} is held twice"))?;
+    }
+    let held = seen.len();
+    check(free + held == all.len(), || format!("{free} free + {held} held of {all:?}"))
 }
 
 pub fn failed(message: &str) -> Result<(), CallFailure> {
