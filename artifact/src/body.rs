@@ -3,8 +3,6 @@
 use crate::stablehlo::{Function, Module, calls_kernels, is_bytecode};
 use crate::{Artifact, Entry, Error, Tensor};
 
-const ALIASING: &str = "tf.aliasing_output";
-
 impl Artifact {
     /// Reads the StableHLO text of an entry and checks that its entry function is the one that the
     /// manifest describes. In the text returned every donated argument carries
@@ -45,7 +43,17 @@ fn checked_text(entry: &Entry, bytes: Vec<u8>) -> Result<String, String> {
                 .to_owned(),
         );
     }
-    with_aliases(entry, function, &text).map(|aliased| aliased.unwrap_or(text))
+    let aliased = function.with_aliases(&text, &entry.donations).map_err(|(argument, value)| {
+        let pair = entry.donations.iter().find(|(input, _)| *input == argument);
+        format!(
+            "argument {argument} of @{} has tf.aliasing_output = {value}, but the manifest's entry \
+             {} pairs it with output {}",
+            function.name,
+            entry.id,
+            pair.map_or(0, |(_, output)| *output)
+        )
+    })?;
+    Ok(aliased.unwrap_or(text))
 }
 
 /// Counts, element types and dims of arguments and results.
@@ -73,36 +81,4 @@ fn check_types(entry: &Entry, function: &Function) -> Result<(), String> {
         }
     }
     Ok(())
-}
-
-/// `text` with the aliasing attribute on every donated argument; `None` when it has them all.
-fn with_aliases(entry: &Entry, function: &Function, text: &str) -> Result<Option<String>, String> {
-    let mut insertions = Vec::new();
-    for &(input, output) in &entry.donations {
-        let Some(argument) = function.arguments.get(input) else { continue };
-        let aliased = argument.attribute(ALIASING);
-        match aliased.map(|value| value.split(':').next().unwrap_or_default().trim()) {
-            None => insertions.push(argument.insertion(&format!("{ALIASING} = {output} : i32"))),
-            Some(value) if value == output.to_string() => {}
-            Some(value) => {
-                return Err(format!(
-                    "argument {input} of @{} has {ALIASING} = {value}, but the manifest's entry {} \
-                     pairs it with output {output}",
-                    function.name, entry.id
-                ));
-            }
-        }
-    }
-    if insertions.is_empty() {
-        return Ok(None);
-    }
-    let mut aliased = String::with_capacity(text.len() + 40 * insertions.len());
-    let mut copied = 0;
-    for (at, attribute) in insertions {
-        aliased.push_str(text.get(copied..at).unwrap_or_default());
-        aliased.push_str(&attribute);
-        copied = at;
-    }
-    aliased.push_str(text.get(copied..).unwrap_or_default());
-    Ok(Some(aliased))
 }

@@ -4,9 +4,13 @@
 //! with the types and attributes of their arguments and results. Bodies are skipped over, comments
 //! and strings respected. Reading never panics, whatever the text.
 
+mod prepare;
+
 use std::ops::Range;
 
 use crate::{DType, Tensor};
+
+pub use prepare::prepare;
 
 /// The functions of a text, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]

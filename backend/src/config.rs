@@ -238,39 +238,43 @@ fn check_controls(inputs: &[Value]) -> Result<(), Error> {
     if missing.is_empty() { Ok(()) } else { Err(Error::MissingControls(missing)) }
 }
 
-/// The devices that instance groups name, each once, in order.
-fn ordinals(groups: &[Value]) -> Vec<i32> {
-    let mut named: Vec<i32> = groups
-        .iter()
-        .flat_map(|group| list(group.get("gpus")))
-        .filter_map(|gpu| integer(Some(gpu)).and_then(|gpu| i32::try_from(gpu).ok()))
-        .collect();
+/// The devices of instance groups, each once, in order (tensor mode §8): the GPUs that they name,
+/// and 0 for groups elsewhere.
+pub(crate) fn ordinals(groups: &[Value]) -> Vec<i32> {
+    let of_group = |group: &Value| -> Vec<i32> {
+        let elsewhere =
+            matches!(group.get("kind").and_then(Value::as_str), Some("KIND_CPU" | "KIND_MODEL"));
+        let gpus = list(group.get("gpus")).iter();
+        let gpus = gpus.filter_map(|gpu| i32::try_from(integer(Some(gpu))?).ok());
+        if elsewhere { vec![0] } else { gpus.collect() }
+    };
+    let mut named: Vec<i32> = groups.iter().flat_map(of_group).collect();
     named.sort_unstable();
     named.dedup();
     if named.is_empty() { vec![0] } else { named }
 }
 
 /// Triton writes 64-bit integers as numbers or as strings.
-fn integer(value: Option<&Value>) -> Option<i64> {
+pub(crate) fn integer(value: Option<&Value>) -> Option<i64> {
     match value? {
         Value::String(text) => text.parse().ok(),
         other => other.as_i64(),
     }
 }
 
-fn list(value: Option<&Value>) -> &[Value] {
+pub(crate) fn list(value: Option<&Value>) -> &[Value] {
     value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-fn dims(tensor: &Value) -> Vec<i64> {
+pub(crate) fn dims(tensor: &Value) -> Vec<i64> {
     list(tensor.get("dims")).iter().filter_map(|dim| integer(Some(dim))).collect()
 }
 
-fn name(tensor: &Value) -> String {
+pub(crate) fn name(tensor: &Value) -> String {
     tensor.get("name").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn data_type(tensor: &Value) -> String {
+pub(crate) fn data_type(tensor: &Value) -> String {
     tensor.get("data_type").and_then(Value::as_str).unwrap_or("TYPE_INVALID").to_owned()
 }
 

@@ -1,9 +1,12 @@
 //! The PJRT client that serves a model.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tlaloc_pjrt::{Client, ClientOptions, Plugin};
+use tlaloc_pjrt::{Client, ClientOptions, CompileCache, Plugin};
+use tracing::warn;
+use triton_backend::InstanceKind;
 
 use crate::settings::{PJRT_PLUGIN, Scope, ServerSettings};
 
@@ -41,4 +44,54 @@ pub fn client(
     let options =
         ClientOptions { memory_fraction: server.memory_fraction, preallocate: server.preallocate };
     Client::shared(&plugin, ordinal, &options)
+}
+
+/// The folder of compiled programs, if one is configured and can be used.
+pub fn compile_cache(server: &ServerSettings) -> Option<CompileCache> {
+    let folder = server.compile_cache.as_deref()?;
+    CompileCache::open(Path::new(folder))
+        .inspect_err(|error| warn!("the compile cache {folder} cannot be used: {error}"))
+        .ok()
+}
+
+/// The instance is on a GPU that the model was not loaded for.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the instance is on GPU {ordinal}, but config.pbtxt names no such GPU and the model is loaded \
+     for {loaded:?}; list it in the 'gpus' of an instance_group"
+)]
+pub struct NoDevice {
+    /// The instance's GPU.
+    ordinal: i32,
+    /// The ordinals that the configuration names.
+    loaded: Vec<i32>,
+}
+
+/// What is there for the device of an instance. Instances that are not on a GPU share the first.
+pub fn of_instance<T>(
+    devices: &BTreeMap<i32, T>,
+    kind: InstanceKind,
+    ordinal: i32,
+) -> Result<&T, NoDevice> {
+    let found = match kind {
+        InstanceKind::Gpu => devices.get(&ordinal),
+        _ => devices.values().next(),
+    };
+    found.ok_or_else(|| NoDevice { ordinal, loaded: devices.keys().copied().collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_gets_the_device_that_it_is_on() {
+        let devices = BTreeMap::from([(1, "one"), (3, "three")]);
+        let of = |kind, ordinal| of_instance(&devices, kind, ordinal);
+        assert_eq!(of(InstanceKind::Gpu, 3).unwrap(), &"three");
+        assert_eq!(of(InstanceKind::Cpu, 0).unwrap(), &"one");
+        assert_eq!(of(InstanceKind::Model, 0).unwrap(), &"one");
+        let error = of(InstanceKind::Gpu, 0).unwrap_err().to_string();
+        assert!(error.contains("the instance is on GPU 0") && error.contains("[1, 3]"), "{error}");
+    }
 }

@@ -1,22 +1,27 @@
 //! `libtriton_tlaloc.so`: the Triton backend that serves Tlaloc artifacts.
 //!
 //! `settings` and `config` read what a model and the server are configured with, `device` finds the
-//! PJRT client, `sequence_mode` serves language models.
+//! PJRT client, `dtype` names element types. `sequence_mode` serves language models, `tensor_mode`
+//! every other function.
 
 mod config;
 mod device;
+mod dtype;
 mod sequence_mode;
 pub mod settings;
+mod tensor_mode;
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use tracing::{info, warn};
 use triton_backend::{
-    Backend, BackendContext, Error, InstanceContext, InstanceKind, ModelContext, Requests,
+    Backend, BackendContext, Code, Error, InstanceContext, InstanceKind, ModelContext, Requests,
 };
 
 use sequence_mode::{SequenceInstance, SequenceModel};
-use settings::ServerSettings;
+use settings::{CommonSettings, Mode, ServerSettings};
+use tensor_mode::{TensorInstance, TensorModel};
 
 // The symbols that a server would bring.
 #[cfg(test)]
@@ -27,9 +32,25 @@ pub struct Tlaloc {
     settings: ServerSettings,
 }
 
+/// A loaded model.
+pub enum Model {
+    /// A language model.
+    Sequence(Arc<SequenceModel>),
+    /// One function.
+    Tensor(Arc<TensorModel>),
+}
+
+/// An instance of a model.
+pub enum ModelInstance {
+    /// Of a language model.
+    Sequence(SequenceInstance),
+    /// Of one function.
+    Tensor(TensorInstance),
+}
+
 impl Backend for Tlaloc {
-    type Model = SequenceModel;
-    type Instance = SequenceInstance;
+    type Model = Model;
+    type Instance = ModelInstance;
 
     /// Works on machines with and without GPUs.
     const PREFERRED_KINDS: &'static [InstanceKind] = &[InstanceKind::Model, InstanceKind::Cpu];
@@ -48,24 +69,48 @@ impl Backend for Tlaloc {
         Ok(Tlaloc { settings })
     }
 
-    fn load(&self, context: &ModelContext) -> Result<SequenceModel, Error> {
-        SequenceModel::load(context, &self.settings).map_err(|error| named(context.name(), &error))
+    fn load(&self, context: &ModelContext) -> Result<Model, Error> {
+        let refused = |error: settings::Error| named(context.name(), Code::InvalidArgument, &error);
+        let common = CommonSettings::read(context.config()).map_err(refused)?;
+        match Mode::of(context.config()).map_err(refused)? {
+            Mode::Bounded => Err(named(
+                context.name(),
+                Code::Unsupported,
+                &"bounded mode is not served by this version of the backend",
+            )),
+            Mode::Sequence => SequenceModel::load(context, &self.settings)
+                .map(|model| Model::Sequence(Arc::new(model)))
+                .map_err(|error| named(context.name(), error.code(), &error)),
+            Mode::Tensor => TensorModel::load(context, &self.settings, common)
+                .map(|model| Model::Tensor(Arc::new(model)))
+                .map_err(|error| named(context.name(), error.code(), &error)),
+        }
     }
 
     fn create_instance(
-        model: &Arc<SequenceModel>,
+        model: &Arc<Model>,
         context: &InstanceContext,
-    ) -> Result<SequenceInstance, Error> {
-        SequenceInstance::create(model, context).map_err(|error| named(&model.name, &error))
+    ) -> Result<ModelInstance, Error> {
+        match &**model {
+            Model::Sequence(model) => SequenceInstance::create(model, context)
+                .map(ModelInstance::Sequence)
+                .map_err(|error| named(&model.name, error.code(), &error)),
+            Model::Tensor(model) => TensorInstance::create(model, context)
+                .map(ModelInstance::Tensor)
+                .map_err(|error| named(&model.name, error.code(), &error)),
+        }
     }
 
-    fn execute(instance: &SequenceInstance, requests: Requests<'_>) {
-        instance.execute(requests);
+    fn execute(instance: &ModelInstance, requests: Requests<'_>) {
+        match instance {
+            ModelInstance::Sequence(instance) => instance.execute(requests),
+            ModelInstance::Tensor(instance) => instance.execute(requests),
+        }
     }
 }
 
-fn named(model: &str, error: &sequence_mode::Error) -> Error {
-    Error::new(error.code(), format!("model '{model}': {error}"))
+fn named(model: &str, code: Code, error: &dyn Display) -> Error {
+    Error::new(code, format!("model '{model}': {error}"))
 }
 
 triton_backend::export_backend!(Tlaloc);

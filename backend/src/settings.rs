@@ -1,11 +1,15 @@
 //! Every setting of the backend in one table: parsing, defaults, range checks and
 //! `docs/configuration.md` come from it.
 
+mod tensor;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::Value;
 use thiserror::Error;
+
+pub use tensor::{CommonSettings, Mode, TensorSettings};
 
 /// Where a setting is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +29,8 @@ pub enum Kind {
     Fraction,
     /// A path.
     Path,
+    /// Text of a form described here.
+    Text(&'static str),
     /// A whole number of microseconds from 0 up to this.
     Microseconds(u64),
 }
@@ -35,6 +41,7 @@ impl Kind {
             Kind::Flag => "`true` or `false`".into(),
             Kind::Fraction => "above 0, at most 1".into(),
             Kind::Path => "a path".into(),
+            Kind::Text(form) => form.into(),
             Kind::Microseconds(most) => format!("a whole number, 0 to {most}"),
         }
     }
@@ -94,6 +101,63 @@ pub const SERVING_MANIFEST: Setting = Setting {
     kind: Kind::Path,
     default: "",
     meaning: "manifest of a serving artifact, inside the version directory; chooses sequence mode",
+};
+/// The manifest of a bounded-mode model.
+pub const BOUNDED_MANIFEST: Setting = Setting {
+    key: "bounded_manifest",
+    scope: Scope::Model,
+    kind: Kind::Path,
+    default: "",
+    meaning: "manifest of a bounded artifact, inside the version directory; chooses bounded mode",
+};
+/// The StableHLO files of a tensor-mode model.
+pub const ARTIFACT: Setting = Setting {
+    key: "artifact",
+    scope: Scope::Model,
+    kind: Kind::Text("paths, separated by commas"),
+    default: "",
+    meaning: "tensor mode: StableHLO files in the version directory, one for each shape",
+};
+/// The function of a tensor-mode model.
+pub const ENTRY: Setting = Setting {
+    key: "entry",
+    scope: Scope::Model,
+    kind: Kind::Text("a function's name"),
+    default: "",
+    meaning: "tensor mode: the function to serve; without it `main`, or else the first one",
+};
+/// Where the arguments of a tensor-mode model come from.
+pub const ARGUMENTS: Setting = Setting {
+    key: "arguments",
+    scope: Scope::Model,
+    kind: Kind::Text("`input:<name>`, `weight:<file>` or `state:<name>`, separated by commas"),
+    default: "",
+    meaning: "tensor mode: where each argument comes from; without it the inputs in their order",
+};
+/// Where the results of a tensor-mode model go.
+pub const RESULTS: Setting = Setting {
+    key: "results",
+    scope: Scope::Model,
+    kind: Kind::Text("`output:<name>` or `state:<name>`, separated by commas"),
+    default: "",
+    meaning: "tensor mode: where each result goes; without it the outputs in their order",
+};
+/// Whether tensors are passed without a copy through the host.
+pub const ZERO_COPY: Setting = Setting {
+    key: "zero_copy",
+    scope: Scope::Model,
+    kind: Kind::Flag,
+    default: "true",
+    meaning: "whether the device reads a request's tensors where they lie, if it can",
+};
+/// Whether a batch is grouped by the shape of its rows.
+pub const GROUP_BY_SHAPE: Setting = Setting {
+    key: "group_by_shape",
+    scope: Scope::Model,
+    kind: Kind::Flag,
+    default: "true",
+    meaning: "tensor mode: whether requests of one shape share an execution wherever they stand in \
+              a batch; `false` joins only consecutive ones",
 };
 /// The PJRT plugin of one model.
 pub const MODEL_PLUGIN: Setting = Setting {
@@ -157,12 +221,19 @@ pub const PROMPT_WAIT: Setting = Setting {
 };
 
 /// Every setting, in the order of the docs.
-pub const TABLE: [&Setting; 12] = [
+pub const TABLE: &[&Setting] = &[
     &PJRT_PLUGIN,
     &MEMORY_FRACTION,
     &PREALLOCATE,
     &COMPILE_CACHE,
     &SERVING_MANIFEST,
+    &BOUNDED_MANIFEST,
+    &ARTIFACT,
+    &ENTRY,
+    &ARGUMENTS,
+    &RESULTS,
+    &ZERO_COPY,
+    &GROUP_BY_SHAPE,
     &MODEL_PLUGIN,
     &DONATE_KV_POOLS,
     &PACK_STEP_INPUTS,
@@ -184,7 +255,7 @@ const TRITONS_OWN: [&str; 4] = [
 #[derive(Debug, Error, PartialEq)]
 pub enum Error {
     /// The value is outside the range of the table: correct it where `origin` says.
-    #[error("the {origin} '{key}' must be {range}, got '{value}'")]
+    #[error("the '{key}' {origin} must be {range}, got '{value}'")]
     Value {
         /// Where the value was written.
         origin: &'static str,
@@ -203,18 +274,20 @@ pub enum Error {
         /// The keys that exist.
         known: String,
     },
-    /// A path setting names more than one thing at once: keep one of them.
-    #[error("the 'serving_manifest' parameter cannot be combined with '{other}'; keep one of them")]
+    /// Parameters of two modes: keep those of one.
+    #[error("the '{manifest}' parameter cannot be combined with '{other}'; keep one of them")]
     Combined {
-        /// The other parameter.
+        /// The parameter that chooses a mode.
+        manifest: &'static str,
+        /// The parameter of another one.
         other: &'static str,
     },
-    /// `config.pbtxt` asks for a mode that this version does not serve.
+    /// `config.pbtxt` names no program: name one.
     #[error(
-        "config.pbtxt has no 'serving_manifest' parameter; this version serves sequence mode only: \
-         write the model with config-gen --kv-mode sequence"
+        "config.pbtxt has no 'artifact' parameter; it names the StableHLO files to serve, or \
+         'serving_manifest' or 'bounded_manifest' a manifest"
     )]
-    NoMode,
+    NoArtifact,
 }
 
 /// Settings of the server, read once when the backend is initialised.
@@ -297,23 +370,10 @@ impl ModelSettings {
     /// Reads the `parameters` of a model configuration as Triton's JSON gives them
     /// (`{"key": {"string_value": "value"}}`). Other parameters are for clients and ignored.
     pub fn read(config: &Value) -> Result<Self, Error> {
-        let text = |key: &str| {
-            config.get("parameters")?.get(key)?.get("string_value").and_then(Value::as_str)
-        };
-        let value = |setting: &Setting| match text(setting.key) {
-            Some(value) => Written::new("parameter", setting.key, value),
-            None => Written::absent(),
-        };
-        let Some(serving_manifest) = text(SERVING_MANIFEST.key).and_then(trimmed) else {
-            return Err(Error::NoMode);
-        };
-        for other in ["bounded_manifest", "artifact", "entry", "arguments", "results"] {
-            if text(other).is_some() {
-                return Err(Error::Combined { other });
-            }
-        }
+        let text = |key: &str| parameter(config, key);
+        let value = |setting: &Setting| Written::parameter(config, setting);
         Ok(ModelSettings {
-            serving_manifest,
+            serving_manifest: text(SERVING_MANIFEST.key).and_then(trimmed).unwrap_or_default(),
             plugin_path: text(MODEL_PLUGIN.key).and_then(trimmed),
             donate_kv_pools: value(&DONATE_KV_POOLS).flag(&DONATE_KV_POOLS)?,
             pack_step_inputs: value(&PACK_STEP_INPUTS).flag(&PACK_STEP_INPUTS)?,
@@ -323,6 +383,11 @@ impl ModelSettings {
             prompt_wait: value(&PROMPT_WAIT).microseconds(&PROMPT_WAIT)?,
         })
     }
+}
+
+/// The text of a model parameter; Triton's JSON has `{"key": {"string_value": "value"}}`.
+fn parameter<'a>(config: &'a Value, key: &str) -> Option<&'a str> {
+    config.get("parameters")?.get(key)?.get("string_value").and_then(Value::as_str)
 }
 
 /// A value with the place where it was written, or nothing.
@@ -335,6 +400,13 @@ struct Written {
 impl Written {
     fn new(origin: &'static str, key: &str, value: &str) -> Self {
         Written { origin, key: key.to_owned(), value: Some(value.to_owned()) }
+    }
+
+    fn parameter(config: &Value, setting: &Setting) -> Self {
+        match parameter(config, setting.key) {
+            Some(value) => Written::new("parameter", setting.key, value),
+            None => Written::absent(),
+        }
     }
 
     fn absent() -> Self {
@@ -472,18 +544,10 @@ mod tests {
         ] {
             let error = model(json!({"serving_manifest": "m", key: value})).unwrap_err();
             let text = error.to_string();
-            assert!(text.contains(&format!("parameter '{key}' must be")), "{text}");
+            assert!(text.contains(&format!("the '{key}' parameter must be")), "{text}");
             assert!(text.ends_with(&format!("got '{value}'")), "{text}");
             assert!(model(json!({"serving_manifest": "m", key: fine})).is_ok(), "{key}={fine}");
         }
-    }
-
-    #[test]
-    fn a_model_is_of_one_mode() {
-        let error = model(json!({"serving_manifest": "m", "artifact": "a.mlir"})).unwrap_err();
-        assert!(error.to_string().contains("cannot be combined with 'artifact'"));
-        assert_eq!(model(json!({})), Err(Error::NoMode));
-        assert_eq!(model(json!({"serving_manifest": " "})), Err(Error::NoMode));
     }
 
     #[test]
@@ -511,7 +575,7 @@ mod tests {
         {
             let config = json!({ "cmdline": { key: value } });
             let error = ServerSettings::read(&config, |_| None).unwrap_err().to_string();
-            assert!(error.contains(&format!("'{key}' must be")), "{error}");
+            assert!(error.contains(&format!("'{key}' setting must be")), "{error}");
         }
         let config = json!({"cmdline": {"memory_fraction": "0.5"}});
         let error = ServerSettings::read(&config, |_| None).unwrap_err().to_string();

@@ -81,17 +81,9 @@ pub enum Error {
         /// What the plugin said.
         source: tlaloc_pjrt::Error,
     },
-    /// The instance is on a GPU that the configuration does not name: list it there.
-    #[error(
-        "the instance is on GPU {ordinal}, but config.pbtxt names no such GPU and the model is loaded \
-         for {loaded:?}; list it in the 'gpus' of an instance_group"
-    )]
-    NoDevice {
-        /// The instance's GPU.
-        ordinal: i32,
-        /// The ordinals that the configuration names.
-        loaded: Vec<i32>,
-    },
+    /// The instance is on a GPU that the model was not loaded for.
+    #[error(transparent)]
+    NoDevice(#[from] crate::device::NoDevice),
     /// The operating system has no thread left.
     #[error("the instance thread cannot be started: {0}")]
     Thread(std::io::Error),
@@ -109,7 +101,7 @@ impl Error {
             | Error::Mismatch { .. }
             | Error::Compile { .. }
             | Error::Trial { .. }
-            | Error::NoDevice { .. } => Code::InvalidArgument,
+            | Error::NoDevice(_) => Code::InvalidArgument,
             Error::Unserved { .. } => Code::Unsupported,
             Error::NoPlugin(_) | Error::Device(_) | Error::Thread(_) => Code::Unavailable,
             Error::Outputs { .. } | Error::Upload { .. } => Code::Internal,

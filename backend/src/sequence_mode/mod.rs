@@ -19,8 +19,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use tlaloc_artifact::{Artifact, SchemaVersion};
-use tlaloc_pjrt::CompileCache;
-use tracing::{info, warn};
+use tracing::info;
 use triton_backend::{InstanceKind, ModelContext};
 
 pub use error::Error;
@@ -54,7 +53,7 @@ impl SequenceModel {
         check_served(&manifest, &artifact, &config)?;
 
         let plugin = device::plugin_path(settings.plugin_path.as_deref(), server)?;
-        let cache = server.compile_cache.as_deref().and_then(open_cache);
+        let cache = device::compile_cache(server);
         let mut devices = BTreeMap::new();
         for ordinal in config.ordinals.iter().copied() {
             let client = device::client(&plugin, ordinal, server).map_err(Error::Device)?;
@@ -74,21 +73,8 @@ impl SequenceModel {
 
     /// The model on the device of an instance.
     fn on_device(&self, kind: InstanceKind, ordinal: i32) -> Result<&Arc<DeviceModel>, Error> {
-        of_instance(&self.devices, kind, ordinal)
+        Ok(device::of_instance(&self.devices, kind, ordinal)?)
     }
-}
-
-/// What is there for the device of an instance. Instances that are not on a GPU share the first.
-fn of_instance<T>(
-    devices: &BTreeMap<i32, T>,
-    kind: InstanceKind,
-    ordinal: i32,
-) -> Result<&T, Error> {
-    let found = match kind {
-        InstanceKind::Gpu => devices.get(&ordinal),
-        _ => devices.values().next(),
-    };
-    found.ok_or_else(|| Error::NoDevice { ordinal, loaded: devices.keys().copied().collect() })
 }
 
 /// The manifest, which has to be inside the version directory.
@@ -141,12 +127,6 @@ fn check_served(
     }
 }
 
-fn open_cache(folder: &str) -> Option<CompileCache> {
-    CompileCache::open(Path::new(folder))
-        .inspect_err(|error| warn!("the compile cache {folder} cannot be used: {error}"))
-        .ok()
-}
-
 fn refused_tokens(artifact: &Artifact) -> String {
     let tokens = artifact.refused_tokens();
     if tokens.is_empty() {
@@ -183,15 +163,5 @@ mod tests {
             let error = manifest_path(directory, outside).unwrap_err().to_string();
             assert!(error.contains("must be a file inside the model version directory"), "{error}");
         }
-    }
-    #[test]
-    fn an_instance_gets_the_device_that_it_is_on() {
-        let devices = BTreeMap::from([(1, "one"), (3, "three")]);
-        let of = |kind, ordinal| of_instance(&devices, kind, ordinal);
-        assert_eq!(of(InstanceKind::Gpu, 3).unwrap(), &"three");
-        assert_eq!(of(InstanceKind::Cpu, 0).unwrap(), &"one");
-        assert_eq!(of(InstanceKind::Model, 0).unwrap(), &"one");
-        let error = of(InstanceKind::Gpu, 0).unwrap_err().to_string();
-        assert!(error.contains("the instance is on GPU 0") && error.contains("[1, 3]"), "{error}");
     }
 }

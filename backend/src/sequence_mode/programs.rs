@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use tlaloc_artifact::{Artifact, DType, Entry, InputRole, OutputRole};
+use tlaloc_artifact::{Artifact, Entry, InputRole, OutputRole};
 use tlaloc_pjrt::{Argument, Buffer, Client, CompileCache, ElementType, Executable, MappedFile};
 use tracing::info;
 
 use super::error::Error;
 use super::memory;
+use crate::dtype::element_type;
 
 const MIB: usize = 1 << 20;
 
@@ -351,23 +352,4 @@ pub fn elements(dims: &[i64]) -> usize {
 
 fn signed(dims: &[usize]) -> Vec<i64> {
     dims.iter().map(|dim| i64::try_from(*dim).unwrap_or(i64::MAX)).collect()
-}
-
-fn element_type(dtype: DType) -> ElementType {
-    match dtype {
-        DType::F64 => ElementType::F64,
-        DType::F32 => ElementType::F32,
-        DType::F16 => ElementType::F16,
-        DType::Bf16 => ElementType::Bf16,
-        DType::F8E4M3Fn => ElementType::F8E4M3Fn,
-        DType::I64 => ElementType::I64,
-        DType::I32 => ElementType::I32,
-        DType::I16 => ElementType::I16,
-        DType::I8 => ElementType::I8,
-        DType::U64 => ElementType::U64,
-        DType::U32 => ElementType::U32,
-        DType::U16 => ElementType::U16,
-        DType::U8 => ElementType::U8,
-        DType::Bool => ElementType::Bool,
-    }
 }

@@ -23,7 +23,7 @@ const DIGEST: usize = size_of::<Digest>();
 /// A folder of compiled programs, which several processes may share.
 ///
 /// A program is found by the SHA-256 of everything that it depends on: the plugin's file, its
-/// platform and device, the processor, the compile options and the text. (A plugin takes a program of
+/// platform and device, the processor, the compile options and the module. (A plugin takes a program of
 /// another version without a word and computes wrong results with it.) A file holds the plugin's own
 /// form behind its SHA-256; one that does not fit it is compiled again and rewritten.
 #[derive(Debug)]
@@ -43,9 +43,13 @@ impl CompileCache {
         Ok(Self { folder: folder.to_owned(), processor: processor() })
     }
 
-    /// The program that `text` was compiled to; none where it has to be compiled.
-    pub fn load(&self, client: &Arc<Client>, text: &str) -> Option<Executable> {
-        let path = self.path(client, text).ok()?;
+    /// The program that `module` was compiled to; none where it has to be compiled.
+    pub fn load(
+        &self,
+        client: &Arc<Client>,
+        module: &(impl AsRef<[u8]> + ?Sized),
+    ) -> Option<Executable> {
+        let path = self.path(client, module.as_ref()).ok()?;
         let file = fs::read(&path).ok()?;
         let loaded = program(&file)
             .ok_or_else(|| "it is damaged".to_owned())
@@ -58,11 +62,11 @@ impl CompileCache {
             .ok()
     }
 
-    /// Keeps the program that `text` was compiled to. A cache that cannot be written is told of, and
+    /// Keeps the program that `module` was compiled to. A cache that cannot be written is told of, and
     /// nothing else comes of it.
-    pub fn store(&self, executable: &Executable, text: &str) {
+    pub fn store(&self, executable: &Executable, module: &(impl AsRef<[u8]> + ?Sized)) {
         let stored = self
-            .path(executable.client(), text)
+            .path(executable.client(), module.as_ref())
             .map_err(|error| error.to_string())
             .and_then(|path| {
                 let program = executable.serialise().map_err(|error| error.to_string())?;
@@ -92,7 +96,7 @@ impl CompileCache {
         })
     }
 
-    fn path(&self, client: &Client, text: &str) -> io::Result<PathBuf> {
+    fn path(&self, client: &Client, module: &[u8]) -> io::Result<PathBuf> {
         let mut key = Sha256::new();
         let mut part = |bytes: &[u8]| {
             key.update(bytes.len().to_le_bytes());
@@ -104,7 +108,7 @@ impl CompileCache {
         part(&client.ordinal().to_le_bytes());
         part(self.processor.as_bytes());
         part(&COMPILE_OPTIONS);
-        part(text.as_bytes());
+        part(module);
         let name: String = key.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(self.folder.join(name))
     }

@@ -107,6 +107,16 @@ impl Client {
         self.views && self.platform.shares_host_memory()
     }
 
+    /// What the bytes of a [`crate::HostView`] must be aligned to.
+    pub fn view_alignment(&self) -> usize {
+        self.platform.view_alignment()
+    }
+
+    /// The device in words: `GPU 0` or `device 0`.
+    pub fn device_name(&self) -> String {
+        self.platform.device(self.ordinal)
+    }
+
     pub(crate) fn api(&self) -> Api {
         self.plugin.api()
     }

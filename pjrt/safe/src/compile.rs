@@ -58,20 +58,24 @@ unsafe impl Send for Loaded {}
 unsafe impl Sync for Loaded {}
 
 impl Client {
-    /// Compiles a StableHLO module, given as MLIR text, for this client's device.
+    /// Compiles a StableHLO module, MLIR text or portable bytecode, for this client's device.
     ///
     /// # Errors
     /// [`Error::Call`] with the compiler's words, [`Error::ElementType`] for an output of a type that
     /// this crate does not know.
-    pub fn compile(self: &Arc<Self>, text: &str) -> Result<Executable, Error> {
+    pub fn compile(
+        self: &Arc<Self>,
+        module: &(impl AsRef<[u8]> + ?Sized),
+    ) -> Result<Executable, Error> {
+        let module = module.as_ref();
         // Plugins read past the given size up to a NUL.
-        let mut code = Vec::with_capacity(text.len() + 1);
-        code.extend_from_slice(text.as_bytes());
+        let mut code = Vec::with_capacity(module.len() + 1);
+        code.extend_from_slice(module);
         code.push(0);
         let format = "mlir";
         let program = PJRT_Program {
             code: code.as_mut_ptr().cast(),
-            code_size: text.len(),
+            code_size: module.len(),
             format: format.as_ptr().cast(),
             format_size: format.len(),
             ..Versioned::new()

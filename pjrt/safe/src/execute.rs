@@ -12,6 +12,7 @@ use crate::buffer::Buffer;
 use crate::compile::{Executable, Loaded};
 use crate::error::{Error, Failure};
 use crate::event::Event;
+use crate::host_view::HostView;
 use crate::staging::{Region, StagedInput};
 
 /// One argument of an execution.
@@ -25,6 +26,9 @@ pub enum Argument<'a> {
     Donate(&'a mut Buffer),
     /// Staged memory, read where it lies.
     Staged(StagedInput<'a>),
+    /// Memory of others, read where it lies. An execution with such an argument has ended when
+    /// [`Executable::execute`] returns.
+    Borrowed(&'a HostView<'a>),
 }
 
 /// An execution on its way. Dropping it waits for its end.
@@ -55,7 +59,7 @@ unsafe impl Send for Scratch {}
 unsafe impl Sync for Scratch {}
 
 impl Executable {
-    /// Launches the executable and returns before it has finished. Nothing is allocated here once as
+    /// Launches the executable and returns before it has finished, but for borrowed arguments. Nothing is allocated here once as
     /// many executions as ever run at once have been launched.
     ///
     /// # Errors
@@ -73,6 +77,7 @@ impl Executable {
             failure: None,
         };
         let scratch = &mut pending.scratch;
+        let mut borrowed = false;
         for (argument, index) in arguments.into_iter().zip(0_i64..) {
             let buffer = match argument {
                 Argument::Donate(buffer) => buffer,
@@ -86,6 +91,11 @@ impl Executable {
                         scratch.staged.push(input.region.clone());
                     }
                     input.view
+                }
+                Argument::Borrowed(view) => {
+                    scratch.kept.push(index);
+                    borrowed = true;
+                    &view.buffer
                 }
             };
             if !Arc::ptr_eq(buffer.client(), client) {
@@ -115,12 +125,17 @@ impl Executable {
         };
         // SAFETY: the executable and all arguments (borrowed for `'a`) are alive, the lists outlive
         // the call and the output list has room for every output. What the execution goes on to read
-        // is held by the plugin, or by `pending` where it is staged memory.
+        // is held by the plugin, by `pending` where it is staged memory, or read to the end below
+        // where it is borrowed.
         unsafe { call!(client.api(), PJRT_LoadedExecutable_Execute, &mut args) }?;
         let [event] = events;
         let event = client.api().non_null("PJRT_LoadedExecutable_Execute", event)?;
         // SAFETY: ours alone.
         pending.event = unsafe { Event::new(client.api(), event.as_ptr()) };
+        if borrowed {
+            // Whoever waits later is told of a failure again.
+            let _ = pending.wait();
+        }
         Ok(pending)
     }
 }

@@ -70,6 +70,14 @@ impl Platform {
         self == Platform::Cpu
     }
 
+    /// What memory must be aligned to for a buffer to be laid over it.
+    pub(crate) fn view_alignment(self) -> usize {
+        match self {
+            Platform::Gpu => 16,
+            Platform::Cpu | Platform::Other => 64,
+        }
+    }
+
     /// A device in words: `GPU 0` or `device 0`.
     pub(crate) fn device(self, ordinal: i32) -> String {
         match self {

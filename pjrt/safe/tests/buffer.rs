@@ -136,3 +136,38 @@ fn a_weight_file_of_another_size_is_refused_by_name() {
     let error = MappedFile::open(Path::new("/nowhere/weights.bin")).unwrap_err();
     assert!(error.to_string().starts_with("cannot map /nowhere/weights.bin: "), "{error}");
 }
+
+#[repr(align(64))]
+struct Aligned([u8; 128]);
+
+/// An execution that borrows memory has ended when it can be written again.
+#[test]
+fn borrowed_memory_is_read_in_place() {
+    let Some(client) = support::client() else { return };
+    let program = support::square_plus(&client, 16);
+    let mut memory = Aligned([0; 128]);
+    for round in 0..100_u8 {
+        let x: Vec<f32> = (0..16_u8).map(|i| f32::from(i) - f32::from(round)).collect();
+        memory.0[..64].copy_from_slice(&support::f32_bytes(&x));
+        let view = client.view_host(ElementType::F32, &[16], &memory.0[..64]).unwrap().unwrap();
+        let mut pending = program.execute([Argument::Borrowed(&view)]).unwrap();
+        drop(view);
+        memory.0.fill(round);
+        pending.wait().unwrap();
+        let y = pending.take(0).unwrap();
+        let expected: Vec<f32> = x.iter().map(|x| x * x + x).collect();
+        assert_eq!(support::f32_values(&y.host_bytes().unwrap().unwrap()), expected);
+    }
+}
+
+#[test]
+fn memory_that_cannot_be_borrowed() {
+    let Some(client) = support::client() else { return };
+    let memory = Aligned([0; 128]);
+    assert_eq!(client.view_alignment(), 64);
+    let view = |bytes, dims: &[i64]| client.view_host(ElementType::F32, dims, bytes);
+    assert!(view(&memory.0[4..68], &[16]).unwrap().is_none(), "not aligned");
+    assert!(view(&[], &[0]).unwrap().is_none(), "empty");
+    assert!(matches!(view(&memory.0[..60], &[16]), Err(Error::Size { .. })));
+    assert!(matches!(view(&memory.0, &[-1]), Err(Error::Shape { .. })));
+}

@@ -79,6 +79,15 @@ impl<'a> Input<'a> {
         self.buffer_count
     }
 
+    /// The pieces that the bytes lie in, in order. They need not be aligned.
+    ///
+    /// # Errors
+    /// [`Error::InputMemory`] for a piece that is not in host memory.
+    pub fn pieces(&self) -> impl ExactSizeIterator<Item = Result<&'a [u8], Error>> {
+        (0..self.buffer_count as usize)
+            .map(|index| self.buffer(u32::try_from(index).unwrap_or(u32::MAX)))
+    }
+
     /// Replaces `bytes` with the input's, little endian and dense. The pieces need not be aligned
     /// where Triton has them.
     ///
@@ -86,8 +95,8 @@ impl<'a> Input<'a> {
     /// [`Error::InputMemory`] where a piece is not in host memory.
     pub fn read_into(&self, bytes: &mut Vec<u8>) -> Result<(), Error> {
         bytes.clear();
-        for index in 0..self.buffer_count {
-            bytes.extend_from_slice(self.buffer(index)?);
+        for piece in self.pieces() {
+            bytes.extend_from_slice(piece?);
         }
         Ok(())
     }

@@ -31,9 +31,7 @@ impl<'a> Response<'a> {
     /// which are little endian and dense.
     ///
     /// # Errors
-    /// [`Error::OutputMemory`] where the client wants it elsewhere than in host memory;
-    /// [`Error::Call`] where Triton has no memory for it, as with a shared memory region that is too
-    /// small.
+    /// As [`Response::output_buffer`].
     pub fn output(
         &mut self,
         output: &str,
@@ -41,6 +39,26 @@ impl<'a> Response<'a> {
         shape: &[i64],
         bytes: &[u8],
     ) -> Result<(), Error> {
+        let buffer = self.output_buffer(output, data_type, shape, bytes.len())?;
+        buffer.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Adds an output of this type and shape (the batch dimension included), and gives the memory of
+    /// `byte_size` bytes to write it to, little endian and dense: that of the response, or of the
+    /// client where it shares some. What is in it before is of no use.
+    ///
+    /// # Errors
+    /// [`Error::OutputMemory`] where the client wants it elsewhere than in host memory;
+    /// [`Error::Call`] where Triton has no memory for it, as with a shared memory region that is too
+    /// small.
+    pub fn output_buffer(
+        &mut self,
+        output: &str,
+        data_type: DataType,
+        shape: &[i64],
+        byte_size: usize,
+    ) -> Result<&mut [u8], Error> {
         let c_name = name("the output name", output)?;
         let rank = u32::try_from(shape.len()).unwrap_or(u32::MAX);
         let mut raw = ptr::null_mut();
@@ -66,7 +84,7 @@ impl<'a> Response<'a> {
                 sys::TRITONBACKEND_OutputBuffer(
                     raw,
                     &mut base,
-                    bytes.len() as u64,
+                    byte_size as u64,
                     &mut memory,
                     &mut device,
                 ),
@@ -76,15 +94,16 @@ impl<'a> Response<'a> {
         if !memory.is_host() {
             return Err(Error::OutputMemory { name: output.to_owned(), memory, device });
         }
-        if bytes.is_empty() {
-            return Ok(());
+        if byte_size == 0 {
+            return Ok(&mut []);
         }
         if base.is_null() {
             return Err(Error::NoObject { call: "TRITONBACKEND_OutputBuffer" });
         }
-        // SAFETY: the buffer is host memory of the length asked for, newly given and not ours.
-        unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), base.cast::<u8>(), bytes.len()) };
-        Ok(())
+        // SAFETY: the buffer is host memory of the length asked for, newly given, nobody else's, and
+        // lives as long as the response. Its bytes may not have been written before, which is
+        // harmless: they are of a type without invalid values, in memory from outside of Rust.
+        Ok(unsafe { std::slice::from_raw_parts_mut(base.cast::<u8>(), byte_size) })
     }
 
     /// Sends the one and final response to the request.

@@ -1,0 +1,213 @@
+//! What a device holds of a model: compiled programs and weights, shared by all its instances.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use tlaloc_artifact::Tensor;
+use tlaloc_pjrt::{Buffer, Client, CompileCache, Executable, MappedFile, Shape};
+use tracing::info;
+
+use super::binding::{Argument, Plan};
+use super::error::Error;
+use super::signature::Signature;
+use super::source::Source;
+use crate::dtype::element_type;
+
+const MIB: usize = 1 << 20;
+
+/// A model on one device.
+pub struct DeviceModel {
+    /// The device.
+    pub client: Arc<Client>,
+    /// One program per artifact.
+    pub programs: Vec<Program>,
+    /// One buffer per weight of the plan.
+    pub weights: Vec<Buffer>,
+    /// The type of each state of the plan.
+    pub states: Vec<Tensor>,
+}
+
+/// A compiled artifact.
+pub struct Program {
+    /// The artifact's file.
+    pub file: String,
+    /// The compiled module.
+    pub executable: Executable,
+    /// The type of each input of the configuration.
+    pub inputs: Vec<Tensor>,
+}
+
+/// Compiles an artifact, or takes it from the compile cache.
+pub fn compile(
+    client: &Arc<Client>,
+    source: &Source,
+    cache: Option<&CompileCache>,
+) -> Result<Executable, Error> {
+    let started = Instant::now();
+    let kept = cache.and_then(|cache| cache.load(client, &source.module));
+    let executable = match &kept {
+        Some(executable) => executable.clone(),
+        None => {
+            let compiled = client
+                .compile(&source.module)
+                .map_err(|error| Error::Compile { file: source.file.clone(), source: error })?;
+            if let Some(cache) = cache {
+                cache.store(&compiled, &source.module);
+            }
+            compiled
+        }
+    };
+    info!(
+        "{} {} (@{}) for {} in {} ms",
+        if kept.is_some() { "read from the compile cache" } else { "compiled" },
+        source.file,
+        source.function(),
+        client.device_name(),
+        started.elapsed().as_millis()
+    );
+    Ok(executable)
+}
+
+impl DeviceModel {
+    /// Brings together what was compiled, and uploads the weights. Arguments were checked before.
+    pub fn new(
+        client: Arc<Client>,
+        compiled: Vec<Executable>,
+        signatures: &[Signature],
+        plan: &Plan,
+        directory: &Path,
+    ) -> Result<Self, Error> {
+        let programs: Vec<Program> = compiled
+            .into_iter()
+            .zip(signatures)
+            .map(|(executable, signature)| Program::new(executable, signature, plan))
+            .collect::<Result<_, _>>()?;
+        let of_first = |argument: usize| signatures.first()?.arguments.get(argument).cloned();
+        let states = plan.states.iter().filter_map(|state| of_first(state.argument)).collect();
+        let weights = upload_weights(&client, signatures, plan, directory)?;
+        Ok(DeviceModel { client, programs, weights, states })
+    }
+
+    /// A set of zeroed states.
+    pub fn zeroed_states(&self) -> Result<Vec<Buffer>, tlaloc_pjrt::Error> {
+        let zeros = |tensor: &Tensor| {
+            self.client.zeros(element_type(tensor.dtype()), &signed(tensor.dims()))
+        };
+        self.states.iter().map(zeros).collect()
+    }
+}
+
+impl Program {
+    fn new(executable: Executable, signature: &Signature, plan: &Plan) -> Result<Self, Error> {
+        let wrong = |found: String, expected: String| Error::Compiled {
+            file: signature.file.clone(),
+            found,
+            function: signature.function.clone(),
+            expected,
+        };
+        if executable.num_outputs() != signature.results.len() {
+            return Err(wrong(
+                format!("{} outputs", executable.num_outputs()),
+                format!("{} results", signature.results.len()),
+            ));
+        }
+        for (index, (output, result)) in executable.outputs().zip(&signature.results).enumerate() {
+            if *output != pjrt_shape(result).map_err(Error::Device)? {
+                return Err(wrong(format!("output {index} of {output}"), result.to_string()));
+            }
+        }
+        let count = plan.arguments.iter().filter(|a| matches!(a, Argument::Input(_))).count();
+        let input = |input| {
+            plan.argument_of_input(input).and_then(|index| signature.arguments.get(index)).cloned()
+        };
+        Ok(Program {
+            file: signature.file.clone(),
+            executable,
+            inputs: (0..count).filter_map(input).collect(),
+        })
+    }
+}
+
+/// The weights of a plan: file and type, in order.
+fn weights<'a>(
+    signatures: &'a [Signature],
+    plan: &'a Plan,
+) -> impl Iterator<Item = (usize, &'a str, &'a Tensor)> {
+    let arguments = plan.arguments.iter().enumerate();
+    arguments.filter_map(move |(index, argument)| match argument {
+        Argument::Weight(weight) => Some((
+            index,
+            plan.weights.get(*weight)?.as_str(),
+            signatures.first()?.arguments.get(index)?,
+        )),
+        Argument::Input(_) | Argument::State(_) => None,
+    })
+}
+
+/// Checks that every weight file has its argument's size.
+pub fn check_weights(signatures: &[Signature], plan: &Plan, directory: &Path) -> Result<(), Error> {
+    for (argument, file, tensor) in weights(signatures, plan) {
+        let path = directory.join(file);
+        let found = std::fs::metadata(&path)
+            .map_err(|source| Error::Unreadable { path: path.clone(), source })?
+            .len();
+        if found != tensor.bytes() as u64 {
+            let function = signatures.first().map(|first| first.function.clone());
+            return Err(Error::WeightSize {
+                file: file.to_owned(),
+                found,
+                argument,
+                function: function.unwrap_or_default(),
+                tensor: tensor.to_string(),
+                needed: tensor.bytes(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Maps weight files where the device reads them in place, and copies them elsewhere.
+fn upload_weights(
+    client: &Arc<Client>,
+    signatures: &[Signature],
+    plan: &Plan,
+    directory: &Path,
+) -> Result<Vec<Buffer>, Error> {
+    if plan.weights.is_empty() {
+        return Ok(Vec::new());
+    }
+    let started = Instant::now();
+    let upload = |path: &PathBuf, tensor: &Tensor| {
+        let file = Arc::new(MappedFile::open(path)?);
+        let (dtype, dims) = (element_type(tensor.dtype()), signed(tensor.dims()));
+        let buffer = client.upload_mapped(&file, dtype, &dims)?;
+        if !buffer.is_mapped() {
+            file.drop_page_cache();
+        }
+        Ok(buffer)
+    };
+    let buffers = weights(signatures, plan)
+        .map(|(_, file, tensor)| {
+            upload(&directory.join(file), tensor)
+                .map_err(|source| Error::Upload { what: format!("weight '{file}'"), source })
+        })
+        .collect::<Result<Vec<_>, Error>>()?;
+    info!(
+        "uploaded {} weights ({} MiB) in {} ms",
+        buffers.len(),
+        buffers.iter().map(Buffer::bytes).sum::<usize>() / MIB,
+        started.elapsed().as_millis()
+    );
+    Ok(buffers)
+}
+
+/// The plugin's shape of a tensor.
+pub fn pjrt_shape(tensor: &Tensor) -> Result<Shape, tlaloc_pjrt::Error> {
+    Shape::new(element_type(tensor.dtype()), &signed(tensor.dims()))
+}
+
+/// Dims as the plugin and Triton have them.
+pub fn signed(dims: &[usize]) -> Vec<i64> {
+    dims.iter().map(|dim| i64::try_from(*dim).unwrap_or(i64::MAX)).collect()
+}

@@ -1,0 +1,224 @@
+//! Runs a group of requests on a device (tensor mode §10).
+
+use std::sync::Arc;
+
+use tlaloc_pjrt::{Argument, Buffer, Client, ElementType, HostView, Staging};
+use tracing::error;
+
+use super::binding::{self, Plan, Target};
+use super::device::{DeviceModel, Program, pjrt_shape, signed};
+use super::grouping::Group;
+use super::intake::{Bytes, Prepared};
+use super::paths::{Paths, Reason};
+use crate::dtype::element_type;
+
+/// The states of one instance and the memory that its executions need.
+pub struct Executor {
+    device: Arc<DeviceModel>,
+    plan: Arc<Plan>,
+    paths: Arc<Paths>,
+    zero_copy: bool,
+    states: Vec<Buffer>,
+    /// Memory that inputs are gathered in, by program and input, made when first needed.
+    gathered: Vec<Vec<Gather>>,
+}
+
+/// Where one input of a program is gathered.
+#[derive(Default)]
+struct Gather {
+    /// Read by the device where it lies.
+    staging: Option<Staging>,
+    /// Uploaded.
+    host: Vec<u8>,
+}
+
+/// An input as it is passed.
+enum Given<'a> {
+    /// The request's own memory.
+    InPlace(HostView<'a>),
+    /// Gathered where the device reads it.
+    Gathered,
+    /// A copy on the device.
+    Uploaded(Buffer),
+}
+
+impl Executor {
+    /// Zeroes a set of states.
+    pub fn new(
+        device: Arc<DeviceModel>,
+        plan: Arc<Plan>,
+        paths: Arc<Paths>,
+        zero_copy: bool,
+    ) -> Result<Self, tlaloc_pjrt::Error> {
+        let states = device.zeroed_states()?;
+        let inputs = |program: &Program| program.inputs.iter().map(|_| Gather::default()).collect();
+        let gathered = device.programs.iter().map(inputs).collect();
+        Ok(Executor { device, plan, paths, zero_copy, states, gathered })
+    }
+
+    /// Bytes of all states.
+    pub fn state_bytes(&self) -> usize {
+        self.states.iter().map(Buffer::bytes).sum()
+    }
+
+    /// Runs a group and returns its outputs, in the order of the configuration.
+    ///
+    /// # Errors
+    /// What went wrong, beginning with the artifact's file, and whether the states are lost.
+    pub fn run(
+        &mut self,
+        group: &Group,
+        requests: &[&Prepared<'_>],
+    ) -> Result<Vec<Buffer>, String> {
+        let device = self.device.clone();
+        let Some(program) = device.programs.get(group.bucket.index) else {
+            return Err("the program is gone".to_owned());
+        };
+        let outputs = self.execute(program, group, requests).map_err(|error| {
+            let lost = if self.states.iter().any(Buffer::is_deleted) { self.restore() } else { "" };
+            format!("{}: {error}{lost}", program.file)
+        })?;
+        Ok(outputs)
+    }
+
+    fn execute(
+        &mut self,
+        program: &Program,
+        group: &Group,
+        requests: &[&Prepared<'_>],
+    ) -> Result<Vec<Buffer>, tlaloc_pjrt::Error> {
+        let gathered = self.gathered.get_mut(group.bucket.index).map(Vec::as_mut_slice);
+        let gathered = gathered.unwrap_or_default();
+        let mut given = Vec::with_capacity(program.inputs.len());
+        for (index, (tensor, gather)) in program.inputs.iter().zip(&mut *gathered).enumerate() {
+            let input = requests.iter().filter_map(|request| request.inputs.get(index));
+            let dims = signed(tensor.dims());
+            let element = element_type(tensor.dtype());
+            if group.is_direct()
+                && let Some(bytes) = input.clone().next()
+            {
+                match in_place(&self.device.client, self.zero_copy, element, &dims, bytes) {
+                    Ok(view) => {
+                        self.paths.input_in_place(index);
+                        given.push(Given::InPlace(view));
+                        continue;
+                    }
+                    Err(Some(reason)) => self.paths.input_copied(index, &reason),
+                    Err(None) => {}
+                }
+            }
+            let pieces = input.flat_map(|bytes| bytes.pieces().iter().copied());
+            if self.device.client.shares_host_memory() {
+                let staging = match &mut gather.staging {
+                    Some(staging) => staging,
+                    none => none.insert(Staging::new(&self.device.client, [pjrt_shape(tensor)?])?),
+                };
+                if let Some(memory) = staging.inputs_mut()?.next() {
+                    fill(memory, pieces);
+                }
+                given.push(Given::Gathered);
+            } else {
+                gather.host.resize(tensor.bytes(), 0);
+                fill(&mut gather.host, pieces);
+                let uploaded = self.device.client.upload(element, &dims, &gather.host)?;
+                given.push(Given::Uploaded(uploaded));
+            }
+        }
+        let mut states = self.states.iter_mut();
+        let arguments = self.plan.arguments.iter().filter_map(|argument| match argument {
+            binding::Argument::Input(input) => match given.get(*input)? {
+                Given::InPlace(view) => Some(Argument::Borrowed(view)),
+                Given::Gathered => {
+                    let staging = gathered.get(*input)?.staging.as_ref()?;
+                    Some(Argument::Staged(staging.input(0)))
+                }
+                Given::Uploaded(buffer) => Some(Argument::Keep(buffer)),
+            },
+            binding::Argument::Weight(weight) => {
+                self.device.weights.get(*weight).map(Argument::Keep)
+            }
+            binding::Argument::State(_) => states.next().map(Argument::Donate),
+        });
+        let mut pending = program.executable.execute(arguments)?;
+        pending.wait()?;
+        let mut outputs: Vec<(usize, Buffer)> = Vec::with_capacity(self.plan.results.len());
+        for (result, target) in self.plan.results.iter().enumerate() {
+            let Some(buffer) = pending.take(result) else { continue };
+            match target {
+                Target::Output(output) => outputs.push((*output, buffer)),
+                // Kept whatever becomes of the outputs.
+                Target::State(state) => {
+                    if let Some(kept) = self.states.get_mut(*state) {
+                        *kept = buffer;
+                    }
+                }
+            }
+        }
+        outputs.sort_by_key(|(output, _)| *output);
+        Ok(outputs.into_iter().map(|(_, buffer)| buffer).collect())
+    }
+
+    /// Replaces states that a failed execution took, and says so.
+    fn restore(&mut self) -> &'static str {
+        match self.device.zeroed_states() {
+            Ok(states) => {
+                self.states = states;
+                "; the execution took the instance's states, which are zero again"
+            }
+            Err(error) => {
+                error!("the states could not be zeroed: {error}");
+                "; the execution took the instance's states, and there is no memory for new ones"
+            }
+        }
+    }
+}
+
+/// The bytes as the device reads them where they lie, or why it does not: no reason where it never
+/// reads the host's memory.
+fn in_place<'a>(
+    client: &Arc<Client>,
+    zero_copy: bool,
+    element: ElementType,
+    dims: &[i64],
+    bytes: &Bytes<'a>,
+) -> Result<HostView<'a>, Option<Reason>> {
+    if !client.shares_host_memory() {
+        return Err(None);
+    }
+    if !zero_copy {
+        return Err(Some(Reason::ZeroCopyOff));
+    }
+    match bytes {
+        Bytes::Pieces(pieces) => Err(Some(Reason::Pieces(pieces.len()))),
+        Bytes::Whole([]) => Err(None),
+        Bytes::Whole(bytes) => match client.view_host(element, dims, bytes) {
+            Ok(Some(view)) => Ok(view),
+            Ok(None) => Err(Some(Reason::Unaligned(client.view_alignment()))),
+            Err(error) => Err(Some(Reason::Refused(error.to_string()))),
+        },
+    }
+}
+
+/// Writes the pieces one behind the other, and zeros behind the last.
+fn fill<'a>(mut memory: &mut [u8], pieces: impl Iterator<Item = &'a [u8]>) {
+    for piece in pieces {
+        let length = piece.len().min(memory.len());
+        let (head, rest) = memory.split_at_mut(length);
+        // Sizes were checked: the pieces are no longer than the memory.
+        head.copy_from_slice(piece.get(..length).unwrap_or_default());
+        memory = rest;
+    }
+    memory.fill(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_filled_is_zero() {
+        let mut memory = [9; 6];
+        fill(&mut memory, [&[1, 2][..], &[], &[3]].into_iter());
+        assert_eq!(memory, [1, 2, 3, 0, 0, 0]);
+    }
+}

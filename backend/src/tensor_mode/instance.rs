@@ -1,0 +1,169 @@
+//! One instance: from Triton's execute call to the answers (tensor mode §9).
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tracing::info;
+use triton_backend::{
+    Error as TritonError, Instance, InstanceContext, Request, Requests, Times, now_ns,
+};
+
+use super::TensorModel;
+use super::answer::{Outputs, Rows};
+use super::error::Error;
+use super::executor::Executor;
+use super::grouping::{Group, group};
+use super::intake::{Prepared, prepare};
+use crate::device as clients;
+
+/// A model instance. Triton calls it from one thread at a time, and several instances at once.
+pub struct TensorInstance {
+    model: Arc<TensorModel>,
+    reports: Instance,
+    executor: Mutex<Executor>,
+}
+
+/// What became of a request.
+enum Outcome {
+    /// Refused before anything ran.
+    Refused(String),
+    /// It has rows in the execution of the group of this index.
+    Ran { group: usize, rows: Rows, start: u64 },
+}
+
+/// What became of a group.
+struct Executed {
+    outputs: Result<Outputs, String>,
+    compute_start: u64,
+    compute_end: u64,
+}
+
+impl TensorInstance {
+    /// Zeroes the states.
+    pub fn create(model: &Arc<TensorModel>, context: &InstanceContext) -> Result<Self, Error> {
+        let device = clients::of_instance(&model.devices, context.kind(), context.device_id())?;
+        let (plan, paths) = (model.plan.clone(), model.paths.clone());
+        let executor = Executor::new(device.clone(), plan, paths, model.common.zero_copy)
+            .map_err(|source| Error::Upload { what: "the states".to_owned(), source })?;
+        if !model.plan.states.is_empty() {
+            info!(
+                "{} states ({} KiB) zeroed",
+                model.plan.states.len(),
+                executor.state_bytes().div_ceil(1024)
+            );
+        }
+        Ok(TensorInstance {
+            model: model.clone(),
+            reports: context.instance(),
+            executor: Mutex::new(executor),
+        })
+    }
+
+    /// Runs the requests and answers them in their order.
+    pub fn execute(&self, requests: Requests<'_>) {
+        let called = now_ns();
+        let requests: Vec<Request> = requests.collect();
+        let (outcomes, mut executed) = self.run(&requests, called);
+        for (request, outcome) in requests.into_iter().zip(outcomes) {
+            self.answer(request, outcome, &mut executed);
+        }
+    }
+
+    fn run(&self, requests: &[Request], called: u64) -> (Vec<Outcome>, Vec<Executed>) {
+        let TensorModel { config, buckets, common, .. } = &*self.model;
+        let prepared: Vec<(u64, Result<Prepared<'_>, String>)> =
+            requests.iter().map(|request| (now_ns(), prepare(request, config, buckets))).collect();
+        let members = prepared.iter().enumerate().filter_map(|(index, (_, prepared))| {
+            prepared.as_ref().ok().map(|prepared| prepared.member(index))
+        });
+        let groups = group(members, buckets, common.group_by_shape);
+        let mut executor = self.executor.lock();
+        let executed: Vec<Executed> = groups
+            .iter()
+            .map(|group| {
+                let request = |index: usize| prepared.get(index)?.1.as_ref().ok();
+                let requests: Vec<&Prepared<'_>> =
+                    group.members.iter().filter_map(|member| request(member.request)).collect();
+                self.run_group(&mut executor, group, &requests, called)
+            })
+            .collect();
+        drop(executor);
+        let mut outcomes: Vec<Outcome> = prepared
+            .into_iter()
+            .map(|(start, prepared)| match prepared {
+                Err(reason) => Outcome::Refused(reason),
+                // Every request that can be served is in a group, which the next loop tells.
+                Ok(_) => {
+                    Outcome::Ran { group: groups.len(), rows: Rows { first: 0, count: 0 }, start }
+                }
+            })
+            .collect();
+        for (index, group) in groups.iter().enumerate() {
+            let mut next = 0;
+            for member in &group.members {
+                if let Some(Outcome::Ran { group, rows, .. }) = outcomes.get_mut(member.request) {
+                    *group = index;
+                    *rows = Rows { first: next, count: member.rows };
+                }
+                next += member.rows;
+            }
+        }
+        (outcomes, executed)
+    }
+
+    fn run_group(
+        &self,
+        executor: &mut Executor,
+        group: &Group,
+        requests: &[&Prepared<'_>],
+        called: u64,
+    ) -> Executed {
+        let compute_start = now_ns();
+        let outputs = executor.run(group, requests);
+        let compute_end = now_ns();
+        let batching = self.model.buckets.batching();
+        let times = Times { start: called, compute_start, compute_end, end: now_ns() };
+        self.reports.report_batch(group.rows as u64, times);
+        let batch = batching.then_some(group.bucket.batch);
+        let outputs = outputs.map(|buffers| Outputs::new(buffers, batch));
+        Executed { outputs, compute_start, compute_end }
+    }
+
+    fn answer(&self, request: Request, outcome: Outcome, executed: &mut [Executed]) {
+        let named =
+            |reason: &dyn std::fmt::Display| format!("model '{}': {reason}", self.model.name);
+        let (group, rows, start) = match outcome {
+            Outcome::Refused(reason) => {
+                let answered = request.fail(TritonError::invalid_argument(named(&reason)));
+                let now = now_ns();
+                let times = Times { start: now, compute_start: now, compute_end: now, end: now };
+                return answered.report(&self.reports, times);
+            }
+            Outcome::Ran { group, rows, start } => (group, rows, start),
+        };
+        // Dropped, a request is answered with INTERNAL; every one that ran has a group.
+        let Some(executed) = executed.get_mut(group) else { return };
+        let Executed { outputs, compute_start, compute_end } = executed;
+        let answered = match outputs {
+            Err(reason) => request.fail(TritonError::internal(named(reason))),
+            Ok(outputs) => {
+                let declared = &self.model.config.outputs;
+                let wanted: Vec<bool> =
+                    declared.iter().map(|output| request.wants(&output.name)).collect();
+                request.respond(|response| {
+                    for (index, (tensor, _)) in
+                        declared.iter().zip(&wanted).enumerate().filter(|(_, (_, wanted))| **wanted)
+                    {
+                        outputs
+                            .write(index, tensor, rows, response)
+                            .map_err(|error| TritonError::new(error.code(), named(&error)))?;
+                        self.model.paths.output_written(index);
+                    }
+                    Ok(())
+                })
+            }
+        };
+        let (compute_start, compute_end) = (*compute_start, *compute_end);
+        answered.report(&self.reports, Times { start, compute_start, compute_end, end: now_ns() });
+    }
+}

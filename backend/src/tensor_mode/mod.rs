@@ -1,0 +1,150 @@
+//! Tensor mode: inputs and outputs of `config.pbtxt` are arguments and results of one StableHLO
+//! function, compiled once for each shape and device.
+//!
+//! A load goes `config` (what is declared) → `binding` (which argument and result is what) →
+//! `source` (the files) → `signature` (do they fit) → `device` (programs and weights). A call goes
+//! `intake` (is the request good) → `buckets` (which program takes it) → `grouping` (who shares an
+//! execution) → `executor` → `answer`. `paths` tells once which way a tensor goes.
+
+mod answer;
+mod binding;
+mod buckets;
+mod config;
+mod device;
+mod error;
+mod executor;
+mod grouping;
+mod instance;
+mod intake;
+mod paths;
+mod signature;
+mod source;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use tlaloc_pjrt::{Client, CompileCache};
+use tracing::info;
+use triton_backend::ModelContext;
+
+pub use error::Error;
+pub use instance::TensorInstance;
+
+use self::binding::Plan;
+use self::buckets::Buckets;
+use self::config::TensorConfig;
+use self::device::DeviceModel;
+use self::paths::Paths;
+use self::signature::Signature;
+use self::source::Source;
+use crate::device as clients;
+use crate::settings::{CommonSettings, ServerSettings, TensorSettings};
+
+/// A loaded model.
+pub struct TensorModel {
+    /// Its name in the repository.
+    pub name: String,
+    config: TensorConfig,
+    common: CommonSettings,
+    plan: Arc<Plan>,
+    buckets: Buckets,
+    paths: Arc<Paths>,
+    /// Programs and weights, by device ordinal.
+    devices: BTreeMap<i32, Arc<DeviceModel>>,
+}
+
+impl TensorModel {
+    /// Loads a model. Whatever can be checked without a plugin is checked before it is touched.
+    pub fn load(
+        context: &ModelContext,
+        server: &ServerSettings,
+        common: CommonSettings,
+    ) -> Result<Self, Error> {
+        let settings = TensorSettings::read(context.config())?;
+        let config = TensorConfig::read(context.config())?;
+        let plan = Plan::read(&settings, &config)?;
+        let directory = context.version_directory();
+        let sources = source::read(&directory, &settings, &plan)?;
+        let model = Loading { config: &config, plan: &plan, directory: &directory };
+        let mut signatures: Option<Vec<Signature>> =
+            sources.iter().map(|source| source.signature.clone()).collect();
+        if let Some(signatures) = &signatures {
+            model.check(signatures)?;
+        }
+
+        let plugin = clients::plugin_path(common.plugin_path.as_deref(), server)?;
+        let cache = clients::compile_cache(server);
+        let mut devices = BTreeMap::new();
+        for ordinal in config.ordinals.iter().copied() {
+            let client = clients::client(&plugin, ordinal, server).map_err(Error::Device)?;
+            let device = model.load(client, &sources, &mut signatures, cache.as_ref())?;
+            info!("{}", ready(&device, &config, &common));
+            devices.insert(ordinal, Arc::new(device));
+        }
+        let buckets = Buckets::new(&signatures.unwrap_or_default(), &plan, &config);
+        let paths = Arc::new(Paths::new(&config));
+        let (name, plan) = (context.name().to_owned(), Arc::new(plan));
+        Ok(TensorModel { name, config, common, plan, buckets, paths, devices })
+    }
+}
+
+/// What a load knows before it has a device.
+struct Loading<'a> {
+    config: &'a TensorConfig,
+    plan: &'a Plan,
+    directory: &'a Path,
+}
+
+impl Loading<'_> {
+    fn check(&self, signatures: &[Signature]) -> Result<(), Error> {
+        signature::check(signatures, self.plan, self.config)?;
+        device::check_weights(signatures, self.plan, self.directory)
+    }
+
+    /// Compiles on one device. Signatures that are not known before are then.
+    fn load(
+        &self,
+        client: Arc<Client>,
+        sources: &[Source],
+        signatures: &mut Option<Vec<Signature>>,
+        cache: Option<&CompileCache>,
+    ) -> Result<DeviceModel, Error> {
+        let compiled = sources
+            .iter()
+            .map(|source| device::compile(&client, source, cache))
+            .collect::<Result<Vec<_>, _>>()?;
+        let signatures = match signatures {
+            Some(signatures) => signatures,
+            unknown => {
+                let of = |(source, program)| Source::compiled_signature(source, program);
+                let read: Vec<_> =
+                    sources.iter().zip(&compiled).map(of).collect::<Result<_, _>>()?;
+                self.check(&read)?;
+                unknown.insert(read)
+            }
+        };
+        DeviceModel::new(client, compiled, signatures, self.plan, self.directory)
+    }
+}
+
+/// The line that ends a load (tensor mode §8).
+fn ready(device: &DeviceModel, config: &TensorConfig, common: &CommonSettings) -> String {
+    let client = &device.client;
+    let tensors = match (common.zero_copy, client.shares_host_memory()) {
+        (true, true) => "tensors in host memory are read in place and written once",
+        (false, true) => "tensors in host memory are copied (zero_copy is false)",
+        (_, false) => "tensors in host memory are copied to the device and back",
+    };
+    let mut line = format!("{} ready; {tensors}", client.device_name());
+    if config.max_batch_size > 0 {
+        line +=
+            &format!("; requests are batched along dim 0 up to batch {}, ", config.max_batch_size);
+        line += if common.group_by_shape {
+            "grouped by the shape of their rows"
+        } else {
+            "only consecutive requests of one shape together (group_by_shape is false)"
+        };
+    }
+    line
+}

@@ -1,0 +1,123 @@
+//! The files of a model, as the compiler and the checks want them (tensor mode §6).
+
+use std::path::Path;
+
+use tlaloc_artifact::stablehlo::{Module, calls_kernels, is_bytecode, prepare};
+use tlaloc_pjrt::Executable;
+
+use super::binding::{Plan, check_path};
+use super::error::Error;
+use super::signature::Signature;
+use crate::settings::TensorSettings;
+
+/// The name of the function that a compiled module is entered by.
+const MAIN: &str = "main";
+
+/// One artifact.
+#[derive(Debug)]
+pub struct Source {
+    /// Its file, as configured.
+    pub file: String,
+    /// The module to compile: text or bytecode.
+    pub module: Vec<u8>,
+    /// Its signature; none of bytecode, which only the compiled program tells.
+    pub signature: Option<Signature>,
+}
+
+/// Reads every artifact of a model.
+///
+/// # Errors
+/// Files that are missing or outside of the version directory, and those that do not have the entry
+/// function.
+pub fn read(
+    directory: &Path,
+    settings: &TensorSettings,
+    plan: &Plan,
+) -> Result<Vec<Source>, Error> {
+    for file in &settings.artifacts {
+        check_path("artifact", file)?;
+    }
+    let read = |file: &String| {
+        let path = directory.join(file);
+        let bytes = std::fs::read(&path).map_err(|source| Error::Unreadable { path, source })?;
+        Source::new(file, bytes, settings.entry.as_deref(), plan)
+    };
+    settings.artifacts.iter().map(read).collect()
+}
+
+impl Source {
+    fn new(file: &str, bytes: Vec<u8>, entry: Option<&str>, plan: &Plan) -> Result<Self, Error> {
+        if is_bytecode(&bytes) {
+            return match entry {
+                // XLA enters a module by this name; functions of bytecode cannot be renamed.
+                Some(entry) if entry != MAIN => Err(Error::NotStableHlo {
+                    file: file.to_owned(),
+                    reason: format!(
+                        "is MLIR bytecode, which is served by its function @main, but the 'entry' \
+                         parameter names @{entry}"
+                    ),
+                }),
+                _ => Ok(Source { file: file.to_owned(), module: bytes, signature: None }),
+            };
+        }
+        let wrong = |reason: String| Error::NotStableHlo { file: file.to_owned(), reason };
+        let text = String::from_utf8(bytes).map_err(|error| {
+            wrong(format!("is neither MLIR bytecode nor UTF-8 text: {}", error.utf8_error()))
+        })?;
+        let module = Module::parse(&text).map_err(|error| wrong(error.to_string()))?;
+        let function = match entry {
+            Some(entry) => module.function(entry).ok_or_else(|| Error::NoEntry {
+                file: file.to_owned(),
+                entry: entry.to_owned(),
+                defined: match module.names() {
+                    names if names.is_empty() => "no function".to_owned(),
+                    names => names,
+                },
+            })?,
+            None => module
+                .function(MAIN)
+                .or(module.functions.first())
+                .ok_or_else(|| wrong("defines no function (func.func)".to_owned()))?,
+        };
+        if calls_kernels(&text) {
+            return Err(wrong(
+                "calls CUDA kernels (stablehlo.custom_call @tlaloc_…), but none are registered \
+                 with the plugin; export without them"
+                    .to_owned(),
+            ));
+        }
+        let signature = Signature::of(file, function)?;
+        let pairs: Vec<_> =
+            plan.states.iter().map(|state| (state.argument, state.result)).collect();
+        let aliased = function.with_aliases(&text, &pairs).map_err(|(argument, found)| {
+            let state = plan.states.iter().find(|state| state.argument == argument);
+            Error::Aliasing {
+                file: file.to_owned(),
+                argument,
+                function: function.name.clone(),
+                found,
+                state: state.map(|state| state.name.clone()).unwrap_or_default(),
+                result: state.map(|state| state.result).unwrap_or_default(),
+            }
+        })?;
+        let module = prepare(aliased.as_ref().unwrap_or(&text), &function.name).into_bytes();
+        Ok(Source { file: file.to_owned(), module, signature: Some(signature) })
+    }
+
+    /// The name of the function that is served.
+    pub fn function(&self) -> &str {
+        self.signature.as_ref().map_or(MAIN, |signature| &signature.function)
+    }
+
+    /// The signature, read from the compiled program where the file does not tell it.
+    ///
+    /// # Errors
+    /// The plugin does not tell the program's parameters.
+    pub fn compiled_signature(&self, program: &Executable) -> Result<Signature, Error> {
+        let _ = program;
+        self.signature.clone().ok_or_else(|| Error::NotStableHlo {
+            file: self.file.clone(),
+            reason: "is MLIR bytecode; write it as text".to_owned(),
+        })
+    }
+}

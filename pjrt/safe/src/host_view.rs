@@ -1,0 +1,49 @@
+//! Host memory of others that a device reads in place.
+
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::buffer::Buffer;
+use crate::client::Client;
+use crate::error::Error;
+use crate::shape::{ElementType, Shape};
+
+/// An array that lies in borrowed host memory, to be passed to executions
+/// ([`crate::Argument::Borrowed`]).
+#[derive(Debug)]
+pub struct HostView<'a> {
+    pub(crate) buffer: Buffer,
+    memory: PhantomData<&'a [u8]>,
+}
+
+impl Client {
+    /// Lays an array over host memory; none where the device does not read it in place, because it
+    /// has memory of its own, the bytes are not aligned to [`Client::view_alignment`], or there are
+    /// none.
+    ///
+    /// # Errors
+    /// [`Error::Shape`] and [`Error::Size`] for arguments that do not fit together, [`Error::Call`]
+    /// where the plugin refuses.
+    pub fn view_host<'a>(
+        self: &Arc<Self>,
+        element_type: ElementType,
+        dims: &[i64],
+        bytes: &'a [u8],
+    ) -> Result<Option<HostView<'a>>, Error> {
+        let shape = Shape::new(element_type, dims)?;
+        if bytes.len() != shape.bytes() {
+            let needed = shape.bytes();
+            return Err(Error::Size { shape, needed, found: bytes.len() });
+        }
+        let aligned = bytes.as_ptr().addr().is_multiple_of(self.view_alignment());
+        if !self.shares_host_memory() || !aligned || bytes.is_empty() {
+            return Ok(None);
+        }
+        // SAFETY: the bytes hold the array and are borrowed, shared, for as long as the view lives.
+        // Executions that take it are awaited before the borrow of the view can end
+        // (`Executable::execute`), and only read it: it is never donated.
+        let buffer = unsafe { self.view(shape, NonNull::from(bytes).cast()) }?;
+        Ok(Some(HostView { buffer, memory: PhantomData }))
+    }
+}
