@@ -235,8 +235,7 @@ def infer_shared(client, model, size, offset=0):
     client.raw.infer(model, [x], outputs=[y])
 
 
-@pytest.mark.parametrize("model", ["large_io", "large_io_host"])
-def test_t13_shared_memory(client, model):
+def test_t13_shared_memory(client, model="large_io"):
     with SharedMemory(client) as memory:
         memory.region("x", LARGE.nbytes)
         memory.region("y", LARGE.nbytes)
@@ -265,10 +264,11 @@ def test_unaligned_shared_memory_is_copied(server, client):
     )
 
 
-def test_t15_the_log_tells_the_way(server, client):
+def test_t15_the_log_tells_the_way(server):
     """CPU wording; verification.md has the GPU's."""
-    test_t13_shared_memory(client, "large_io")
-    test_t13_shared_memory(client, "large_io_host")
+    with connected(server, "grpc") as client:
+        test_t13_shared_memory(client, "large_io")
+        test_t13_shared_memory(client, "large_io_host")
     read = r"model '%s': input 'X' is read in place from host memory \(no host copy\)"
     copied = r"model '%s': input 'X' is in host memory and is copied: zero_copy is false"
     written = r"model 'large_io': output 'Y' is written once, from device memory"
