@@ -188,6 +188,26 @@ pub enum Role {
     Head,
 }
 
+impl Role {
+    /// Whether it is the gain of a root-mean-square norm of the residual stream, of a branch's
+    /// output, or of query or key heads.
+    pub fn is_norm(self) -> bool {
+        match self {
+            Role::FinalNorm => true,
+            Role::Embedding | Role::Head => false,
+            Role::Layer(_, role) => matches!(
+                role,
+                LayerRole::MixerNorm
+                    | LayerRole::MixerOutputNorm
+                    | LayerRole::FfnNorm
+                    | LayerRole::FfnOutputNorm
+                    | LayerRole::QueryNorm
+                    | LayerRole::KeyNorm
+            ),
+        }
+    }
+}
+
 /// What a layer's tensor is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LayerRole {

@@ -15,6 +15,7 @@ const IGNORED: &[&str] = &[
     "_name_or_path",
     "attention_dropout",
     "bos_token_id",
+    "cache_implementation",
     "dtype",
     "eos_token_id",
     "hidden_dropout",
@@ -25,10 +26,12 @@ const IGNORED: &[&str] = &[
     "name_or_path",
     "output_attentions",
     "output_hidden_states",
+    "output_router_logits",
     "pad_token_id",
     "pretraining_tp",
     "resid_pdrop",
     "return_dict",
+    "router_aux_loss_coef",
     "tokenizer_class",
     "torch_dtype",
     "torchscript",
@@ -44,6 +47,8 @@ pub struct Keys {
     path: PathBuf,
     /// Names the object in messages: empty for the config itself, else `rope_scaling.` and the like.
     prefix: String,
+    /// Whether this is a model's config, where bookkeeping keys are allowed.
+    model: bool,
     values: Map<String, Value>,
 }
 
@@ -60,7 +65,9 @@ impl Keys {
         let text =
             fs::read(&path).map_err(|source| Error::Unreadable { path: path.clone(), source })?;
         match serde_json::from_slice(&text) {
-            Ok(Value::Object(values)) => Ok(Keys { path, prefix: String::new(), values }),
+            Ok(Value::Object(values)) => {
+                Ok(Keys { path, prefix: String::new(), model: true, values })
+            }
             Ok(_) => Err(Error::Malformed { path, reason: "is not a JSON object".to_owned() }),
             Err(e) => Err(Error::Malformed { path, reason: format!("is not valid JSON: {e}") }),
         }
@@ -98,8 +105,33 @@ impl Keys {
     /// # Errors
     /// When the value is anything else.
     pub fn count(&mut self, key: &str) -> Result<Option<usize>, Error> {
-        let convert = |v: &Value| v.as_u64().filter(|n| (1..=u64::from(u32::MAX)).contains(n));
-        Ok(self.take_as(key, "a positive integer", convert)?.map(|n| n as usize))
+        self.take_as(key, "a positive integer", |v| as_whole(v).filter(|&n| n >= 1))
+    }
+
+    /// Takes a whole number from 0 on.
+    ///
+    /// # Errors
+    /// When the value is anything else.
+    pub fn whole(&mut self, key: &str) -> Result<Option<usize>, Error> {
+        self.take_as(key, "a whole number", as_whole)
+    }
+
+    /// Takes a count that must be there.
+    ///
+    /// # Errors
+    /// When it is missing or anything else.
+    pub fn required_count(&mut self, key: &str) -> Result<usize, Error> {
+        let value = self.count(key)?;
+        self.require(key, value)
+    }
+
+    /// Takes a number above zero that must be there.
+    ///
+    /// # Errors
+    /// When it is missing or anything else.
+    pub fn required_positive(&mut self, key: &str) -> Result<f64, Error> {
+        let value = self.positive(key)?;
+        self.require(key, value)
     }
 
     /// Takes a number above zero.
@@ -134,7 +166,48 @@ impl Keys {
     pub fn object(&mut self, key: &str) -> Result<Option<Keys>, Error> {
         let (path, prefix) = (self.path.clone(), format!("{}{key}.", self.prefix));
         let values = self.take_as(key, "an object", |v| v.as_object().cloned())?;
-        Ok(values.map(|values| Keys { path, prefix, values }))
+        Ok(values.map(|values| Keys { path, prefix, model: false, values }))
+    }
+
+    /// Takes an object that is the config of a model by itself.
+    ///
+    /// # Errors
+    /// When the value is anything else.
+    pub fn nested(&mut self, key: &str) -> Result<Option<Config>, Error> {
+        Ok(self.object(key)?.map(|keys| Keys { model: true, ..keys }))
+    }
+
+    /// Takes a list of texts.
+    ///
+    /// # Errors
+    /// When the value is anything else.
+    pub fn texts(&mut self, key: &str) -> Result<Option<Vec<String>>, Error> {
+        self.list(key, "a list of texts", |v| v.as_str().map(str::to_owned))
+    }
+
+    /// Takes a list of numbers.
+    ///
+    /// # Errors
+    /// When the value is anything else.
+    pub fn numbers(&mut self, key: &str) -> Result<Option<Vec<f64>>, Error> {
+        self.list(key, "a list of numbers", Value::as_f64)
+    }
+
+    /// Takes a list of whole numbers from 0 on.
+    ///
+    /// # Errors
+    /// When the value is anything else.
+    pub fn wholes(&mut self, key: &str) -> Result<Option<Vec<usize>>, Error> {
+        self.list(key, "a list of whole numbers", as_whole)
+    }
+
+    fn list<T>(
+        &mut self,
+        key: &str,
+        what: &str,
+        convert: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Option<Vec<T>>, Error> {
+        self.take_as(key, what, |list| list.as_array()?.iter().map(convert).collect())
     }
 
     /// `value`, or a refusal that names the missing `key`.
@@ -160,12 +233,45 @@ impl Keys {
         }
     }
 
+    /// Takes `key`, which may only be absent or null.
+    ///
+    /// # Errors
+    /// When it has a value.
+    pub fn unset(&mut self, key: &str) -> Result<(), Error> {
+        match self.take(key) {
+            Some(value) => Err(self.refuse(key, format!("is {value}; only null is supported"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes `key`, whose value is without effect.
+    pub fn ignore(&mut self, key: &str) {
+        self.take(key);
+    }
+
+    /// Gives `key` the value that it has in the config around this one.
+    ///
+    /// # Errors
+    /// When it has another one here.
+    pub fn inherit(&mut self, key: &str, outer: impl Into<Value>) -> Result<(), Error> {
+        let outer = outer.into();
+        match self.values.get(key).filter(|value| !value.is_null()) {
+            Some(own) if !equal(own, &outer) => {
+                Err(self.refuse(key, format!("is {own}, but {outer} at the top level")))
+            }
+            _ => {
+                self.values.insert(key.to_owned(), outer);
+                Ok(())
+            }
+        }
+    }
+
     /// Refuses any key that was not taken and is not known to be without effect.
     ///
     /// # Errors
     /// For the first such key, in alphabetical order.
     pub fn finish(self) -> Result<(), Error> {
-        let ignored = |key: &str| self.prefix.is_empty() && IGNORED.contains(&key);
+        let ignored = |key: &str| self.model && IGNORED.contains(&key);
         let mut rest: Vec<_> = self.values.keys().filter(|key| !ignored(key)).collect();
         rest.sort();
         match rest.first() {
@@ -175,6 +281,11 @@ impl Keys {
             None => Ok(()),
         }
     }
+}
+
+/// A whole number that fits 32 bits.
+fn as_whole(value: &Value) -> Option<usize> {
+    value.as_u64().filter(|&n| n <= u64::from(u32::MAX)).map(|n| n as usize)
 }
 
 /// Equality of JSON values, with `1` equal to `1.0`.

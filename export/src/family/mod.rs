@@ -2,7 +2,13 @@
 //!
 //! A family is a config reader and a table of tensor names, nothing else.
 
+mod decoder;
+mod gemma;
 mod llama;
+mod mistral;
+mod muse_glimmer;
+mod nested;
+mod qwen;
 mod rope;
 mod source;
 
@@ -24,11 +30,21 @@ pub struct Family {
     read: fn(&mut Config) -> Result<ModelSpec, Error>,
     /// Where the checkpoint keeps a weight.
     source: fn(&ModelSpec, Role, &Tensors) -> Source,
-    /// Whether a tensor is a leftover that follows from the config.
+    /// Whether a tensor is without effect on text: a leftover that follows from the config, or of
+    /// another part of the model.
     ignorable: fn(&str) -> bool,
 }
 
-const FAMILIES: &[Family] = &[llama::FAMILY];
+const FAMILIES: &[Family] = &[
+    llama::FAMILY,
+    mistral::FAMILY,
+    qwen::QWEN2,
+    qwen::QWEN3,
+    gemma::GEMMA2,
+    gemma::GEMMA3_TEXT,
+    gemma::GEMMA3,
+    muse_glimmer::FAMILY,
+];
 
 /// The weights of a model, each in its file, of the right shape.
 pub type Weights = BTreeMap<Role, StoredWeight>;
@@ -45,6 +61,7 @@ pub fn read(mut config: Config) -> Result<(&'static Family, ModelSpec), Error> {
         config.refuse("model_type", format!("is '{model_type}'; known are {}", known.join(", ")))
     })?;
     config.only("architectures", vec![family.architecture])?;
+    config.unset("quantization_config")?;
     let spec = (family.read)(&mut config)?;
     config.finish()?;
     Ok((family, spec))

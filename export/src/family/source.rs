@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::checkpoint::{Rows, StoredWeight, Tensors};
-use crate::spec::{LayerRole, Role};
+use crate::spec::{LayerRole, LayerSpec, ModelSpec, Role};
 
 /// Where a checkpoint keeps a weight.
 pub(super) struct Source {
@@ -33,17 +33,29 @@ impl Source {
     }
 }
 
-/// The names that nearly all families use, under `model`.
-pub(super) fn usual(role: Role) -> Source {
+/// The names that nearly all families use.
+pub(super) fn usual(spec: &ModelSpec, role: Role, _: &Tensors) -> Source {
+    under("model", spec, role)
+}
+
+/// The usual names, with `prefix` in place of `model`.
+pub(super) fn under(prefix: &str, spec: &ModelSpec, role: Role) -> Source {
     Source::whole(match role {
-        Role::Embedding => "model.embed_tokens.weight".to_owned(),
-        Role::FinalNorm => "model.norm.weight".to_owned(),
+        Role::Embedding => format!("{prefix}.embed_tokens.weight"),
+        Role::FinalNorm => format!("{prefix}.norm.weight"),
         Role::Head => "lm_head.weight".to_owned(),
-        Role::Layer(l, role) => format!("model.layers.{l}.{}", usual_in_layer(role)),
+        Role::Layer(l, role) => {
+            format!("{prefix}.layers.{l}.{}", in_layer(&spec.layers[l], role))
+        }
     })
 }
 
-fn usual_in_layer(role: LayerRole) -> &'static str {
+/// Old exports store the rotary frequencies, which follow from the config.
+pub(super) fn leftover(name: &str) -> bool {
+    name.ends_with(".rotary_emb.inv_freq")
+}
+
+fn in_layer(layer: &LayerSpec, role: LayerRole) -> &'static str {
     match role {
         LayerRole::MixerNorm => "input_layernorm.weight",
         LayerRole::Query => "self_attn.q_proj.weight",
@@ -57,7 +69,8 @@ fn usual_in_layer(role: LayerRole) -> &'static str {
         LayerRole::KeyNorm => "self_attn.k_norm.weight",
         LayerRole::AttentionOutput => "self_attn.o_proj.weight",
         LayerRole::MixerOutputNorm => "post_attention_layernorm.weight",
-        // The name that layers without output norms give it.
+        LayerRole::FfnNorm if layer.output_norm_eps.is_some() => "pre_feedforward_layernorm.weight",
+        // Named for its place: what else stands between attention and MLP when outputs are not normed.
         LayerRole::FfnNorm => "post_attention_layernorm.weight",
         LayerRole::Gate => "mlp.gate_proj.weight",
         LayerRole::Up => "mlp.up_proj.weight",
