@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tlaloc_artifact::manifest::{BucketLadder, Model, RefusedToken, WindowedKv};
+use tlaloc_artifact::manifest::{BucketLadder, LinearState, Model, RefusedToken, WindowedKv};
 use tlaloc_artifact::signature::{Geometry, Signature};
 use tlaloc_artifact::write::{ArtifactWriter, Description, EntryDescription};
 use tlaloc_artifact::{DType, Pool, PoolRole, Tensor};
@@ -108,7 +108,7 @@ fn signature(
         vocab_size: spec.vocab_size,
         draft_tokens: 0,
         windowed: pools.windowed.is_some(),
-        linear_state: false,
+        linear_state: spec.gated_delta().is_some(),
     };
     let layers = spec.layers.iter().enumerate();
     let pools = layers
@@ -161,7 +161,7 @@ fn model(spec: &ModelSpec, pools: PoolShape) -> Model {
                 config_key: token.config_key.to_owned(),
             })
             .collect(),
-        linear_state: None,
+        linear_state: linear_state(spec, pools),
         mtp_draft_tokens: 0,
         cuda_kernels: false,
     }
@@ -174,6 +174,20 @@ fn windowed_layers(spec: &ModelSpec, shape: PoolShape) -> Vec<i64> {
     };
     let layers = spec.layers.iter().enumerate().filter(|(_, layer)| windowed(layer));
     layers.map(|(l, _)| signed(l)).collect()
+}
+
+fn linear_state(spec: &ModelSpec, shape: PoolShape) -> Option<LinearState> {
+    let delta = spec.gated_delta()?;
+    let layers = spec.layers.iter().enumerate();
+    Some(LinearState {
+        layers: layers
+            .filter(|(_, layer)| layer.gated_delta().is_some())
+            .map(|(l, _)| signed(l))
+            .collect(),
+        num_slots: signed(shape.state_slots),
+        conv_state_dims: pools::conv_state(delta, shape).map(signed).to_vec(),
+        recurrent_state_dims: pools::recurrent_state(delta, shape).map(signed).to_vec(),
+    })
 }
 
 /// The repository id of a checkpoint in the Hugging Face cache

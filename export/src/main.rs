@@ -74,6 +74,10 @@ struct ExportArgs {
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     windowed_kv: bool,
 
+    /// State slots of models with linear attention: sequences that are alive at once
+    #[arg(long, value_name = "SLOTS", default_value_t = PlanOptions::DEFAULT_STATE_SLOTS)]
+    state_slots: usize,
+
     /// Element type of embedding, projections and head
     #[arg(long, value_enum, default_value_t)]
     weight_dtype: WeightDType,
@@ -110,6 +114,7 @@ fn run_export(args: ExportArgs) -> Result<(), Error> {
             block_size: args.block_size,
             num_blocks: args.num_blocks,
             windowed_kv: args.windowed_kv,
+            state_slots: args.state_slots,
         },
         weight_dtype: args.weight_dtype,
         weight_layout: args.weight_layout,

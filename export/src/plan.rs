@@ -24,7 +24,7 @@ pub struct Bucket {
     pub tokens: usize,
 }
 
-/// Size of the KV pools.
+/// Size of the pools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolShape {
     /// Pages of a pool with whole histories, page 0 included.
@@ -33,6 +33,8 @@ pub struct PoolShape {
     pub block_size: usize,
     /// The pools of layers with a window; `None` when these have a whole history, too.
     pub windowed: Option<WindowedPools>,
+    /// State slots of each linear-attention pool, one a sequence.
+    pub state_slots: usize,
 }
 
 /// What the user asked for.
@@ -54,11 +56,15 @@ pub struct PlanOptions {
     /// Whether layers with a window keep a ring of pages a sequence instead of its whole history.
     /// Models with linear attention have no such pools.
     pub windowed_kv: bool,
+    /// State slots of linear attention, one a sequence; without effect on models that have none.
+    pub state_slots: usize,
 }
 
 impl PlanOptions {
     /// Tokens of a page, unless asked otherwise.
     pub const DEFAULT_BLOCK_SIZE: usize = 16;
+    /// State slots, unless asked otherwise.
+    pub const DEFAULT_STATE_SLOTS: usize = 8;
 }
 
 impl Default for PlanOptions {
@@ -71,6 +77,7 @@ impl Default for PlanOptions {
             block_size: PlanOptions::DEFAULT_BLOCK_SIZE,
             num_blocks: None,
             windowed_kv: true,
+            state_slots: PlanOptions::DEFAULT_STATE_SLOTS,
         }
     }
 }
@@ -95,6 +102,7 @@ impl Plan {
     /// When an option is zero, does not fit another, or exceeds what the model can hold.
     pub fn new(options: &PlanOptions, spec: &ModelSpec) -> Result<Plan, Error> {
         let block_size = positive("block-size", options.block_size)?;
+        let state_slots = positive("state-slots", options.state_slots)?;
         let contexts = contexts(options, spec, block_size)?;
         let batches = ladder("batches", &options.batches, &[1])?;
         let prefill_batches = match &options.prefill_batches {
@@ -136,7 +144,7 @@ impl Plan {
         Ok(Plan {
             batches: ladder.into_iter().collect(),
             contexts,
-            pools: PoolShape { num_blocks, block_size, windowed },
+            pools: PoolShape { num_blocks, block_size, windowed, state_slots },
             buckets: [decode, prefill].concat(),
         })
     }

@@ -4,7 +4,7 @@ use tlaloc_artifact::DType;
 use tlaloc_artifact::signature::PoolRole;
 
 use crate::plan::PoolShape;
-use crate::spec::{AttentionSpec, LayerSpec, Mixer};
+use crate::spec::{AttentionSpec, GatedDeltaSpec, LayerSpec, Mixer};
 
 /// A pool of a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,23 +19,38 @@ pub struct LayerPool {
     pub dims: Vec<usize>,
 }
 
-/// The two pools of layer number `l`: keys and values of attention.
+/// The two pools of layer number `l`: keys and values of attention, or the states of a DeltaNet's
+/// convolution and recurrence.
 pub fn layer_pools(l: usize, layer: &LayerSpec, shape: PoolShape) -> [LayerPool; 2] {
+    let pool =
+        |name, role, dims| LayerPool { name: format!("{name}{l}"), role, dtype: DType::F32, dims };
     match &layer.mixer {
         Mixer::Attention(attention) => {
+            let AttentionSpec { kv_heads, head_dim, .. } = *attention;
             let role = class(attention, shape);
             let blocks = match (role, shape.windowed) {
                 (PoolRole::WindowKv, Some(windowed)) => windowed.num_blocks,
                 _ => shape.num_blocks,
             };
-            ["keyCache", "valueCache"].map(|name| LayerPool {
-                name: format!("{name}{l}"),
-                role,
-                dtype: DType::F32,
-                dims: vec![blocks, shape.block_size, attention.kv_heads, attention.head_dim],
-            })
+            let dims = vec![blocks, shape.block_size, kv_heads, head_dim];
+            ["keyCache", "valueCache"].map(|name| pool(name, role, dims.clone()))
         }
+        Mixer::GatedDelta(delta) => [
+            pool("convState", PoolRole::State, conv_state(delta, shape).to_vec()),
+            pool("recurrentState", PoolRole::State, recurrent_state(delta, shape).to_vec()),
+        ],
     }
+}
+
+/// Shape of the pool of a DeltaNet's convolution: the last inputs of each channel, but for the
+/// current token's.
+pub fn conv_state(delta: &GatedDeltaSpec, shape: PoolShape) -> [usize; 3] {
+    [shape.state_slots, delta.kernel - 1, delta.channels()]
+}
+
+/// Shape of the pool of a DeltaNet's recurrence.
+pub fn recurrent_state(delta: &GatedDeltaSpec, shape: PoolShape) -> [usize; 4] {
+    [shape.state_slots, delta.value_heads, delta.key_dim, delta.value_dim]
 }
 
 /// The class of the pools of `attention`: windowed where it has a window and there are such pools.

@@ -7,25 +7,35 @@
 //! | Slot | Class | Rows, stacked | Columns |
 //! |---|---|---|---|
 //! | `embedTokens` | table | vocab | hidden |
-//! | `inputNorm<l>`, `postAttnNorm<l>` (before the ffn), `finalNorm` | vector | hidden | |
-//! | `mixerOutputNorm<l>`, `ffnOutputNorm<l>`, where the layer has them | vector | hidden | |
+//! | `inputNorm<l>`, `postAttnNorm<l>` (before the ffn), `finalNorm` | exact | hidden | |
+//! | `mixerOutputNorm<l>`, `ffnOutputNorm<l>`, where the layer has them | exact | hidden | |
 //! | `qkvProj<l>` | projection | q, k, v, then the attention gate's where there is one | hidden |
-//! | `qkvBias<l>`, where the projections have a bias | vector | q, k, v | |
-//! | `queryNorm<l>`, `keyNorm<l>`, where heads are normed with a gain | vector | head size | |
+//! | `qkvBias<l>`, where the projections have a bias | exact | q, k, v | |
+//! | `queryNorm<l>`, `keyNorm<l>`, where heads are normed with a gain | exact | head size | |
 //! | `oProj<l>` | projection | hidden | q |
+//! | `deltaInProj<l>` | projection | DeltaNet's q, k, v, gate, beta, decay | hidden |
+//! | `deltaConv<l>` | exact | channels: q, k, v | kernel |
+//! | `deltaLogRate<l>`, `deltaDecayBias<l>` | exact | value heads | |
+//! | `deltaNorm<l>` | exact | value head size | |
+//! | `deltaOutProj<l>` | projection | hidden | value heads |
 //! | `gateUpProj<l>` | projection | gate, up | hidden |
 //! | `downProj<l>` | projection | hidden | intermediate |
+//! | `router<l>` | exact | experts | hidden |
+//! | `expertGateUpProj<l>` | projection | gate, up of each expert | hidden |
+//! | `expertDownProj<l>` | projection | hidden, of each expert | intermediate |
+//! | `sharedGateUpProj<l>`, `sharedDownProj<l>` | projection | as those of an MLP | |
+//! | `sharedScale<l>` | exact | 1 | hidden |
 //! | `lmHead`, untied models only | projection | vocab | hidden |
 //!
-//! Vectors are f32; tables and projections have the weight dtype. A table is `[rows, columns]`, a
+//! What is exact is f32; tables and projections have the weight dtype. A table is `[rows, columns]`, a
 //! projection too with the layout `out-in`, and `[columns, rows]` with `in-out`.
 
 use std::ops::Index;
 
 use tlaloc_artifact::DType;
 
-use crate::spec::{AttentionSpec, Ffn, HeadNorm, LayerRole, LayerSpec, Mixer, MlpSpec};
-use crate::spec::{ModelSpec, Role};
+use crate::spec::{AttentionSpec, Ffn, GatedDeltaSpec, HeadNorm, LayerRole, LayerSpec, Mixer};
+use crate::spec::{MlpSpec, ModelSpec, MoeSpec, Role};
 
 /// Order of a projection's two dimensions in its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -96,6 +106,18 @@ pub enum LayerWeight {
     KeyNorm,
     /// Attention output projection.
     AttentionOutput,
+    /// Projections of DeltaNet's query, key, value, gate, step size and decay, stacked.
+    DeltaIn,
+    /// Taps of DeltaNet's convolution.
+    DeltaConv,
+    /// Logarithm of DeltaNet's decay rates.
+    DeltaLogRate,
+    /// Bias of DeltaNet's decay.
+    DeltaDecayBias,
+    /// Gain of the norm of DeltaNet's heads.
+    DeltaNorm,
+    /// DeltaNet output projection.
+    DeltaOutput,
     /// Gain of the norm of the mixer's output.
     MixerOutputNorm,
     /// Gain of the norm before the ffn.
@@ -104,6 +126,18 @@ pub enum LayerWeight {
     GateUp,
     /// Down projection.
     Down,
+    /// The router's matrix.
+    Router,
+    /// Gate and up projections of all experts, stacked.
+    ExpertGateUp,
+    /// Down projections of all experts, stacked.
+    ExpertDown,
+    /// Gate and up projections of the shared expert, stacked.
+    SharedGateUp,
+    /// Down projection of the shared expert.
+    SharedDown,
+    /// What the shared expert's output is multiplied by, before the sigmoid.
+    SharedScale,
     /// Gain of the norm of the ffn's output.
     FfnOutputNorm,
 }
@@ -118,10 +152,22 @@ impl LayerWeight {
             LayerWeight::QueryNorm => "queryNorm",
             LayerWeight::KeyNorm => "keyNorm",
             LayerWeight::AttentionOutput => "oProj",
+            LayerWeight::DeltaIn => "deltaInProj",
+            LayerWeight::DeltaConv => "deltaConv",
+            LayerWeight::DeltaLogRate => "deltaLogRate",
+            LayerWeight::DeltaDecayBias => "deltaDecayBias",
+            LayerWeight::DeltaNorm => "deltaNorm",
+            LayerWeight::DeltaOutput => "deltaOutProj",
             LayerWeight::MixerOutputNorm => "mixerOutputNorm",
             LayerWeight::FfnNorm => "postAttnNorm",
             LayerWeight::GateUp => "gateUpProj",
             LayerWeight::Down => "downProj",
+            LayerWeight::Router => "router",
+            LayerWeight::ExpertGateUp => "expertGateUpProj",
+            LayerWeight::ExpertDown => "expertDownProj",
+            LayerWeight::SharedGateUp => "sharedGateUpProj",
+            LayerWeight::SharedDown => "sharedDownProj",
+            LayerWeight::SharedScale => "sharedScale",
             LayerWeight::FfnOutputNorm => "ffnOutputNorm",
         }
     }
@@ -195,7 +241,7 @@ impl<T> ModelWeights<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     /// Few values that enter arithmetic in f32: never rounded.
-    Vector,
+    Exact,
     /// A matrix whose rows are looked up.
     Table,
     /// A matrix that activations are multiplied by.
@@ -210,7 +256,7 @@ struct Row<R> {
 
 impl<R> Row<R> {
     fn vector(role: R, len: usize) -> Row<R> {
-        Row { class: Class::Vector, parts: vec![(role, vec![len])] }
+        Row { class: Class::Exact, parts: vec![(role, vec![len])] }
     }
 
     /// Projections of `columns` features, `(role, rows)` each, stacked.
@@ -237,7 +283,7 @@ pub fn weight_slots(
         if transposed {
             dims.reverse();
         }
-        let dtype = if row.class == Class::Vector { DType::F32 } else { dtype.dtype() };
+        let dtype = if row.class == Class::Exact { DType::F32 } else { dtype.dtype() };
         WeightSlot { name: name.to_owned(), dtype, dims, parts, transposed }
     };
     let layer = |(l, layer): (usize, &LayerSpec)| {
@@ -267,6 +313,7 @@ fn layer_rows(layer: &LayerSpec, hidden: usize) -> LayerRows {
     let mut rows = vec![norm(LayerWeight::MixerNorm, LayerRole::MixerNorm)];
     rows.extend(match &layer.mixer {
         Mixer::Attention(attention) => attention_rows(attention, hidden),
+        Mixer::GatedDelta(delta) => gated_delta_rows(delta, hidden),
     });
     if layer.output_norm_eps.is_some() {
         rows.push(norm(LayerWeight::MixerOutputNorm, LayerRole::MixerOutputNorm));
@@ -274,6 +321,7 @@ fn layer_rows(layer: &LayerSpec, hidden: usize) -> LayerRows {
     rows.push(norm(LayerWeight::FfnNorm, LayerRole::FfnNorm));
     rows.extend(match &layer.ffn {
         Ffn::Dense(mlp) => mlp_rows(mlp, hidden),
+        Ffn::Moe(moe) => moe_rows(moe, hidden),
     });
     if layer.output_norm_eps.is_some() {
         rows.push(norm(LayerWeight::FfnOutputNorm, LayerRole::FfnOutputNorm));
@@ -292,7 +340,7 @@ fn attention_rows(attention: &AttentionSpec, hidden: usize) -> LayerRows {
         let parts =
             [(LayerRole::QueryBias, q), (LayerRole::KeyBias, kv), (LayerRole::ValueBias, kv)];
         let parts = parts.map(|(role, len)| (role, vec![len])).to_vec();
-        rows.push((LayerWeight::QkvBias, Row { class: Class::Vector, parts }));
+        rows.push((LayerWeight::QkvBias, Row { class: Class::Exact, parts }));
     }
     if attention.qk_norm == HeadNorm::Gain {
         let size = attention.head_dim;
@@ -301,6 +349,55 @@ fn attention_rows(attention: &AttentionSpec, hidden: usize) -> LayerRows {
     }
     let output = Row::projection(q, [(LayerRole::AttentionOutput, hidden)]);
     rows.push((LayerWeight::AttentionOutput, output));
+    rows
+}
+
+fn gated_delta_rows(delta: &GatedDeltaSpec, hidden: usize) -> LayerRows {
+    let (key, value, heads) = (delta.key_width(), delta.value_width(), delta.value_heads);
+    let projections = [
+        (LayerRole::DeltaQuery, key),
+        (LayerRole::DeltaKey, key),
+        (LayerRole::DeltaValue, value),
+        (LayerRole::DeltaGate, value),
+        (LayerRole::DeltaBeta, heads),
+        (LayerRole::DeltaDecay, heads),
+    ];
+    let conv = (LayerRole::DeltaConv, vec![delta.channels(), delta.kernel]);
+    vec![
+        (LayerWeight::DeltaIn, Row::projection(hidden, projections)),
+        (LayerWeight::DeltaConv, Row { class: Class::Exact, parts: vec![conv] }),
+        (LayerWeight::DeltaLogRate, Row::vector(LayerRole::DeltaLogRate, heads)),
+        (LayerWeight::DeltaDecayBias, Row::vector(LayerRole::DeltaDecayBias, heads)),
+        (LayerWeight::DeltaNorm, Row::vector(LayerRole::DeltaNorm, delta.value_dim)),
+        (LayerWeight::DeltaOutput, Row::projection(value, [(LayerRole::DeltaOutput, hidden)])),
+    ]
+}
+
+fn moe_rows(moe: &MoeSpec, hidden: usize) -> LayerRows {
+    let width = moe.expert.intermediate_size;
+    let gate_up = (0..moe.experts)
+        .flat_map(|e| [(LayerRole::ExpertGate(e), width), (LayerRole::ExpertUp(e), width)]);
+    let down = (0..moe.experts).map(|e| (LayerRole::ExpertDown(e), hidden));
+    // Routing is a choice: a rounded router would choose other experts.
+    let router = (LayerRole::Router, vec![moe.experts, hidden]);
+    let mut rows = vec![
+        (LayerWeight::Router, Row { class: Class::Exact, parts: vec![router] }),
+        (LayerWeight::ExpertGateUp, Row::projection(hidden, gate_up)),
+        (LayerWeight::ExpertDown, Row::projection(width, down)),
+    ];
+    if let Some(shared) = &moe.shared {
+        let width = shared.intermediate_size;
+        let gate_up = [(LayerRole::SharedExpertGate, width), (LayerRole::SharedExpertUp, width)];
+        let scale = (LayerRole::SharedExpertScale, vec![1, hidden]);
+        rows.extend([
+            (LayerWeight::SharedGateUp, Row::projection(hidden, gate_up)),
+            (
+                LayerWeight::SharedDown,
+                Row::projection(width, [(LayerRole::SharedExpertDown, hidden)]),
+            ),
+            (LayerWeight::SharedScale, Row { class: Class::Exact, parts: vec![scale] }),
+        ]);
+    }
     rows
 }
 

@@ -75,6 +75,8 @@ pub struct LayerSpec {
 pub enum Mixer {
     /// Softmax attention over keys and values in KV pools.
     Attention(AttentionSpec),
+    /// Linear attention over a convolution's and a recurrence's state.
+    GatedDelta(GatedDeltaSpec),
 }
 
 /// The part of a layer that works on each token alone.
@@ -82,6 +84,8 @@ pub enum Mixer {
 pub enum Ffn {
     /// One gated MLP.
     Dense(MlpSpec),
+    /// A mixture of gated MLPs.
+    Moe(MoeSpec),
 }
 
 /// Causal attention with grouped queries: query head `h` reads KV head `h / (heads / kv_heads)`.
@@ -150,6 +154,54 @@ pub struct MlpSpec {
     pub activation: Activation,
 }
 
+/// Gated DeltaNet: a short causal convolution over time, then the delta rule with decay. Value head
+/// `h` reads key head `h / (value_heads / key_heads)`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GatedDeltaSpec {
+    /// Query and key heads.
+    pub key_heads: usize,
+    /// Value heads; a multiple of `key_heads`.
+    pub value_heads: usize,
+    /// Features of a query or key head.
+    pub key_dim: usize,
+    /// Features of a value head.
+    pub value_dim: usize,
+    /// Taps of the convolution; the last is the current token's. At least 2.
+    pub kernel: usize,
+}
+
+impl GatedDeltaSpec {
+    /// Features of all query heads, and of all key heads.
+    pub fn key_width(&self) -> usize {
+        self.key_heads * self.key_dim
+    }
+
+    /// Features of all value heads.
+    pub fn value_width(&self) -> usize {
+        self.value_heads * self.value_dim
+    }
+
+    /// Channels of the convolution: queries, keys, values.
+    pub fn channels(&self) -> usize {
+        2 * self.key_width() + self.value_width()
+    }
+}
+
+/// Each token's `experts_per_token` most probable experts, their outputs weighted by probability.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MoeSpec {
+    /// Experts that tokens are routed to.
+    pub experts: usize,
+    /// Experts of a token; at most `experts`.
+    pub experts_per_token: usize,
+    /// Whether the weights of a token's experts are divided by their sum.
+    pub normalise: bool,
+    /// Each expert.
+    pub expert: MlpSpec,
+    /// An expert of every token, its output multiplied by `sigmoid(gate · h)`.
+    pub shared: Option<MlpSpec>,
+}
+
 /// An elementwise function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
@@ -164,6 +216,11 @@ impl ModelSpec {
     pub fn attention(&self) -> Option<&AttentionSpec> {
         self.layers.iter().find_map(LayerSpec::attention)
     }
+
+    /// The first layer's DeltaNet that has one: all of a model are equal.
+    pub fn gated_delta(&self) -> Option<&GatedDeltaSpec> {
+        self.layers.iter().find_map(LayerSpec::gated_delta)
+    }
 }
 
 impl LayerSpec {
@@ -171,6 +228,15 @@ impl LayerSpec {
     pub fn attention(&self) -> Option<&AttentionSpec> {
         match &self.mixer {
             Mixer::Attention(attention) => Some(attention),
+            Mixer::GatedDelta(_) => None,
+        }
+    }
+
+    /// The layer's DeltaNet, if that is its mixer.
+    pub fn gated_delta(&self) -> Option<&GatedDeltaSpec> {
+        match &self.mixer {
+            Mixer::Attention(_) => None,
+            Mixer::GatedDelta(delta) => Some(delta),
         }
     }
 }
@@ -239,6 +305,44 @@ pub enum LayerRole {
     KeyNorm,
     /// Attention output projection, `[hidden, heads * head_dim]`.
     AttentionOutput,
+    /// DeltaNet query projection, `[key_heads * key_dim, hidden]`.
+    DeltaQuery,
+    /// DeltaNet key projection, `[key_heads * key_dim, hidden]`.
+    DeltaKey,
+    /// DeltaNet value projection, `[value_heads * value_dim, hidden]`.
+    DeltaValue,
+    /// DeltaNet output gate projection, `[value_heads * value_dim, hidden]`.
+    DeltaGate,
+    /// Projection of the delta rule's step size, `[value_heads, hidden]`.
+    DeltaBeta,
+    /// Projection of the decay, `[value_heads, hidden]`.
+    DeltaDecay,
+    /// The convolution's taps of queries, keys, values, `[channels, kernel]`.
+    DeltaConv,
+    /// Logarithm of the decay rate, `[value_heads]`.
+    DeltaLogRate,
+    /// Bias of the decay, `[value_heads]`.
+    DeltaDecayBias,
+    /// Gain of the norm of the heads' outputs, `[value_dim]`.
+    DeltaNorm,
+    /// DeltaNet output projection, `[hidden, value_heads * value_dim]`.
+    DeltaOutput,
+    /// Router of a mixture, `[experts, hidden]`.
+    Router,
+    /// Gate projection of an expert, `[intermediate, hidden]`.
+    ExpertGate(usize),
+    /// Up projection of an expert, `[intermediate, hidden]`.
+    ExpertUp(usize),
+    /// Down projection of an expert, `[hidden, intermediate]`.
+    ExpertDown(usize),
+    /// Gate projection of the shared expert, `[intermediate, hidden]`.
+    SharedExpertGate,
+    /// Up projection of the shared expert, `[intermediate, hidden]`.
+    SharedExpertUp,
+    /// Down projection of the shared expert, `[hidden, intermediate]`.
+    SharedExpertDown,
+    /// What the shared expert's output is multiplied by, before the sigmoid, `[1, hidden]`.
+    SharedExpertScale,
     /// MLP gate projection, `[intermediate, hidden]`.
     Gate,
     /// MLP up projection, `[intermediate, hidden]`.

@@ -15,7 +15,11 @@ fn refused() -> Vec<(&'static str, Value, &'static str)> {
         ("hidden_act", json!("gelu"), "hidden_act: is \"gelu\"; only \"silu\" is supported"),
         ("partial_rotary_factor", json!(0.5), "partial_rotary_factor: is 0.5; only 1 is supported"),
         ("rope_interleaved", json!(true), "rope_interleaved: is true; only false is supported"),
-        ("quantization_config", json!({"bits": 4}), "quantization_config: is {\"bits\":4}; only null"),
+        (
+            "quantization_config",
+            json!({"bits": 4}),
+            "quantization_config: is {\"bits\":4}; only null",
+        ),
         ("sliding_window", json!(4096), "sliding_window: is not a known key"),
         ("query_pre_attn_scalar", json!(256), "query_pre_attn_scalar: is not a known key"),
         ("attn_logit_softcapping", json!(null), "attn_logit_softcapping: is not a known key"),

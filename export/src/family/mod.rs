@@ -6,9 +6,11 @@ mod decoder;
 mod gemma;
 mod llama;
 mod mistral;
+mod moe;
 mod muse_glimmer;
 mod nested;
 mod qwen;
+mod qwen_next;
 mod rope;
 mod source;
 
@@ -40,6 +42,12 @@ const FAMILIES: &[Family] = &[
     mistral::FAMILY,
     qwen::QWEN2,
     qwen::QWEN3,
+    qwen::QWEN3_MOE,
+    qwen_next::QWEN3_NEXT,
+    qwen_next::QWEN3_5_TEXT,
+    qwen_next::QWEN3_5,
+    qwen_next::QWEN3_5_MOE_TEXT,
+    qwen_next::QWEN3_5_MOE,
     gemma::GEMMA2,
     gemma::GEMMA3_TEXT,
     gemma::GEMMA3,
@@ -63,6 +71,10 @@ pub fn read(mut config: Config) -> Result<(&'static Family, ModelSpec), Error> {
     config.only("architectures", vec![family.architecture])?;
     config.unset("quantization_config")?;
     let spec = (family.read)(&mut config)?;
+    if let Some(missing) = crate::lower::missing(&spec) {
+        let reason = format!("is '{model_type}', which has {missing}: not supported yet");
+        return Err(config.refuse("model_type", reason));
+    }
     config.finish()?;
     Ok((family, spec))
 }

@@ -1,6 +1,7 @@
 //! Qwen 2 and 3, with dense or routed MLPs.
 
 use super::decoder::{Decoder, SLIDING_OR_FULL, layer, layer_types, mlp};
+use super::moe::{self, Shared};
 use super::{Family, source};
 use crate::Error;
 use crate::checkpoint::Config;
@@ -25,6 +26,35 @@ pub(super) const QWEN3: Family = Family {
     source: source::usual,
     ignorable: source::leftover,
 };
+
+/// Qwen 3 with a mixture of experts in some layers.
+pub(super) const QWEN3_MOE: Family = Family {
+    model_type: "qwen3_moe",
+    architecture: "Qwen3MoeForCausalLM",
+    read: moe,
+    source: source::usual,
+    ignorable: source::leftover,
+};
+
+fn moe(config: &mut Config) -> Result<ModelSpec, Error> {
+    let decoder = Decoder::read(config, false)?;
+    let rope_frequencies = decoder.rope().read(config)?;
+    let window = config.count("sliding_window")?;
+    let slides = config.boolean("use_sliding_window")?.unwrap_or(false);
+    config.ignore("max_window_layers");
+    if slides {
+        config.require("sliding_window", window)?;
+    }
+    let attention = AttentionSpec {
+        qk_norm: HeadNorm::Gain,
+        window: window.filter(|_| slides),
+        ..decoder.attention(rope_frequencies)
+    };
+    let normalise = config.boolean("norm_topk_prob")?.unwrap_or(false);
+    let ffns = moe::sparse_and_dense(config, decoder.layers, normalise, Shared::Never)?;
+    let layers = ffns.into_iter().map(|ffn| layer(attention.clone(), ffn));
+    Ok(decoder.model("qwen3_moe", layers.collect()))
+}
 
 fn dense(
     config: &mut Config,

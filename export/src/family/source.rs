@@ -22,6 +22,18 @@ impl Source {
         Source { tensor: tensor.into(), dims: None, rows: Rows::All, zero_centred: false }
     }
 
+    /// Rows of `tensor`, which has the shape `dims`: of every `period` the `len` from `start` on.
+    pub(super) fn rows(
+        tensor: impl Into<String>,
+        dims: Vec<usize>,
+        period: usize,
+        start: usize,
+        len: usize,
+    ) -> Source {
+        let rows = Rows::Every { period, start, len };
+        Source { dims: Some(dims), rows, ..Source::whole(tensor) }
+    }
+
     /// The weight of shape `dims` in `tensors`.
     ///
     /// # Errors
@@ -55,8 +67,27 @@ pub(super) fn leftover(name: &str) -> bool {
     name.ends_with(".rotary_emb.inv_freq")
 }
 
-fn in_layer(layer: &LayerSpec, role: LayerRole) -> &'static str {
-    match role {
+fn in_layer(layer: &LayerSpec, role: LayerRole) -> String {
+    let name = match role {
+        LayerRole::ExpertGate(e) => return format!("mlp.experts.{e}.gate_proj.weight"),
+        LayerRole::ExpertUp(e) => return format!("mlp.experts.{e}.up_proj.weight"),
+        LayerRole::ExpertDown(e) => return format!("mlp.experts.{e}.down_proj.weight"),
+        LayerRole::Router => "mlp.gate.weight",
+        LayerRole::SharedExpertGate => "mlp.shared_expert.gate_proj.weight",
+        LayerRole::SharedExpertUp => "mlp.shared_expert.up_proj.weight",
+        LayerRole::SharedExpertDown => "mlp.shared_expert.down_proj.weight",
+        LayerRole::SharedExpertScale => "mlp.shared_expert_gate.weight",
+        LayerRole::DeltaQuery | LayerRole::DeltaKey | LayerRole::DeltaValue => {
+            "linear_attn.in_proj_qkv.weight"
+        }
+        LayerRole::DeltaGate => "linear_attn.in_proj_z.weight",
+        LayerRole::DeltaBeta => "linear_attn.in_proj_b.weight",
+        LayerRole::DeltaDecay => "linear_attn.in_proj_a.weight",
+        LayerRole::DeltaConv => "linear_attn.conv1d.weight",
+        LayerRole::DeltaLogRate => "linear_attn.A_log",
+        LayerRole::DeltaDecayBias => "linear_attn.dt_bias",
+        LayerRole::DeltaNorm => "linear_attn.norm.weight",
+        LayerRole::DeltaOutput => "linear_attn.out_proj.weight",
         LayerRole::MixerNorm => "input_layernorm.weight",
         LayerRole::Query => "self_attn.q_proj.weight",
         LayerRole::Key => "self_attn.k_proj.weight",
@@ -76,5 +107,6 @@ fn in_layer(layer: &LayerSpec, role: LayerRole) -> &'static str {
         LayerRole::Up => "mlp.up_proj.weight",
         LayerRole::Down => "mlp.down_proj.weight",
         LayerRole::FfnOutputNorm => "post_feedforward_layernorm.weight",
-    }
+    };
+    name.to_owned()
 }

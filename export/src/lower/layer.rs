@@ -22,6 +22,7 @@ impl Shared {
             Mixer::Attention(attention) => {
                 Shared::Attention(self_attention::Shared::build(f, cx, attention, request))
             }
+            Mixer::GatedDelta(_) => unreachable!("refused by missing()"),
         }
     }
 
@@ -88,12 +89,14 @@ pub(super) fn function(
         (Mixer::Attention(attention), Shared::Attention(shared)) => {
             self_attention::attention(&mut f, cx, attention, &h, pools.each_ref(), shared, &weights)
         }
+        (Mixer::GatedDelta(_), _) => unreachable!("refused by missing()"),
     };
     let x = add(&mut f, cx, layer, &x, out, &weights, LayerWeight::MixerOutputNorm);
 
     let h = norm::rms(&mut f, cx, &x, Some(&weights[LayerWeight::FfnNorm]), cx.norm_eps);
     let out = match &layer.ffn {
         Ffn::Dense(spec) => mlp::mlp(&mut f, cx, spec, &h, &weights),
+        Ffn::Moe(_) => unreachable!("refused by missing()"),
     };
     let x = add(&mut f, cx, layer, &x, out, &weights, LayerWeight::FfnOutputNorm);
     let [a, b] = pools;

@@ -25,7 +25,7 @@ use tlaloc_artifact::{DType, EntryKind, PoolRole};
 use crate::plan::{Bucket, PoolShape};
 use crate::pools::layer_pools;
 use crate::slots::{ModelWeights, WeightLayout, WeightSlot};
-use crate::spec::{EmbeddingTransform, LayerSpec, ModelSpec};
+use crate::spec::{EmbeddingTransform, Ffn, LayerSpec, Mixer, ModelSpec};
 use crate::stablehlo::{Binary, Function, Module, Value};
 use forms::{Orientation, Product};
 use layer::{LayerInputs, Shared};
@@ -78,6 +78,15 @@ impl Request {
             _ => &self.full,
         }
     }
+}
+
+/// What `spec` has that programs do not compute yet.
+pub fn missing(spec: &ModelSpec) -> Option<&'static str> {
+    spec.layers.iter().find_map(|layer| match (&layer.mixer, &layer.ffn) {
+        (Mixer::GatedDelta(_), _) => Some("linear attention"),
+        (_, Ffn::Moe(_)) => Some("mixtures of experts"),
+        _ => None,
+    })
 }
 
 /// The StableHLO text of the entry `bucket`: arguments and results as in artifact format §7, pools

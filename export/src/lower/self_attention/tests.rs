@@ -127,6 +127,7 @@ impl Case {
             pools: PoolShape {
                 num_blocks: 1 + 4 * self.columns(),
                 block_size: self.block_size,
+                state_slots: 1,
                 windowed: self.windowed,
             },
             layout: WeightLayout::OutIn,
