@@ -21,9 +21,16 @@ FAMILIES = {
     "llama": {**OPTIONS, "contexts": [16, 64, 128]},
     "llama3": OPTIONS,
     "llama_bf16": {**OPTIONS, "weight_dtype": "bf16"},
+    "qwen2": OPTIONS,
+    "qwen3": OPTIONS,
+    "mistral": SLIDING,
+    "gemma2": SLIDING,
+    "gemma3": SLIDING,
+    "gemma3_linear": SLIDING,
+    "muse_glimmer": SLIDING,
 }
 # Other numbers in the same checkpoint: bfloat16 values, computed with in float32.
-BF16 = []
+BF16 = ["qwen3", "gemma3", "muse_glimmer"]
 SLIDING_FAMILIES = [name for name, options in FAMILIES.items() if options is SLIDING]
 
 
