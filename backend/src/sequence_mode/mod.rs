@@ -19,6 +19,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use tlaloc_artifact::{Artifact, SchemaVersion};
+use tlaloc_pjrt::release_free_memory;
 use tracing::info;
 use triton_backend::{InstanceKind, ModelContext};
 
@@ -68,12 +69,20 @@ impl SequenceModel {
             info!("{}", memory::largest(&model.programs));
             devices.insert(ordinal, Arc::new(model));
         }
+        release_free_memory();
         Ok(SequenceModel { name: context.name().to_owned(), config, settings, devices })
     }
 
     /// The model on the device of an instance.
     fn on_device(&self, kind: InstanceKind, ordinal: i32) -> Result<&Arc<DeviceModel>, Error> {
         Ok(device::of_instance(&self.devices, kind, ordinal)?)
+    }
+}
+
+impl Drop for SequenceModel {
+    fn drop(&mut self) {
+        self.devices.clear();
+        release_free_memory();
     }
 }
 
