@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tlaloc_pjrt::{Client, ClientOptions, CompileCache, Plugin};
+use tlaloc_pjrt::{Client, ClientOptions, CompileCache, Plugin, release_free_memory};
 use tracing::warn;
 use triton_backend::InstanceKind;
 
@@ -67,17 +67,34 @@ pub struct NoDevice {
     loaded: Vec<i32>,
 }
 
-/// What is there for the device of an instance. Instances that are not on a GPU share the first.
-pub fn of_instance<T>(
-    devices: &BTreeMap<i32, T>,
-    kind: InstanceKind,
-    ordinal: i32,
-) -> Result<&T, NoDevice> {
-    let found = match kind {
-        InstanceKind::Gpu => devices.get(&ordinal),
-        _ => devices.values().next(),
-    };
-    found.ok_or_else(|| NoDevice { ordinal, loaded: devices.keys().copied().collect() })
+/// What a model has on each of its devices, by ordinal. What loading and dropping it leaves to the
+/// allocator is given back to the system.
+pub struct PerDevice<T>(BTreeMap<i32, T>);
+
+impl<T> PerDevice<T> {
+    /// Loads it to the devices of these ordinals.
+    pub fn load<E>(ordinals: &[i32], mut load: impl FnMut(i32) -> Result<T, E>) -> Result<Self, E> {
+        let loaded = ordinals.iter().map(|ordinal| Ok((*ordinal, load(*ordinal)?)));
+        let loaded = loaded.collect::<Result<_, E>>();
+        release_free_memory();
+        Ok(PerDevice(loaded?))
+    }
+
+    /// What is there for the device of an instance. Instances that are not on a GPU share the first.
+    pub fn of_instance(&self, kind: InstanceKind, ordinal: i32) -> Result<&T, NoDevice> {
+        let found = match kind {
+            InstanceKind::Gpu => self.0.get(&ordinal),
+            _ => self.0.values().next(),
+        };
+        found.ok_or_else(|| NoDevice { ordinal, loaded: self.0.keys().copied().collect() })
+    }
+}
+
+impl<T> Drop for PerDevice<T> {
+    fn drop(&mut self) {
+        self.0.clear();
+        release_free_memory();
+    }
 }
 
 #[cfg(test)]
@@ -86,11 +103,11 @@ mod tests {
 
     #[test]
     fn an_instance_gets_the_device_that_it_is_on() {
-        let devices = BTreeMap::from([(1, "one"), (3, "three")]);
-        let of = |kind, ordinal| of_instance(&devices, kind, ordinal);
-        assert_eq!(of(InstanceKind::Gpu, 3).unwrap(), &"three");
-        assert_eq!(of(InstanceKind::Cpu, 0).unwrap(), &"one");
-        assert_eq!(of(InstanceKind::Model, 0).unwrap(), &"one");
+        let devices = PerDevice::load(&[1, 3], |ordinal| Ok::<_, NoPlugin>(10 * ordinal)).unwrap();
+        let of = |kind, ordinal| devices.of_instance(kind, ordinal);
+        assert_eq!(of(InstanceKind::Gpu, 3).unwrap(), &30);
+        assert_eq!(of(InstanceKind::Cpu, 0).unwrap(), &10);
+        assert_eq!(of(InstanceKind::Model, 0).unwrap(), &10);
         let error = of(InstanceKind::Gpu, 0).unwrap_err().to_string();
         assert!(error.contains("the instance is on GPU 0") && error.contains("[1, 3]"), "{error}");
     }

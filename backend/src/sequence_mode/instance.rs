@@ -69,7 +69,7 @@ struct Incoming {
 impl SequenceInstance {
     /// Zeroes the pools, prepares the step inputs and starts the thread.
     pub fn create(model: &Arc<SequenceModel>, context: &InstanceContext) -> Result<Self, Error> {
-        let device = model.on_device(context.kind(), context.device_id())?;
+        let device = model.devices.of_instance(context.kind(), context.device_id())?;
         let options = Options {
             donate_kv_pools: model.settings.donate_kv_pools,
             pack_step_inputs: model.settings.pack_step_inputs,

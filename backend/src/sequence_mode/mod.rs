@@ -14,21 +14,19 @@ mod memory;
 mod programs;
 mod timing;
 
-use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use tlaloc_artifact::{Artifact, SchemaVersion};
-use tlaloc_pjrt::release_free_memory;
 use tracing::info;
-use triton_backend::{InstanceKind, ModelContext};
+use triton_backend::ModelContext;
 
 pub use error::Error;
 pub use instance::SequenceInstance;
 use programs::DeviceModel;
 
 use crate::config::SequenceConfig;
-use crate::device;
+use crate::device::{self, PerDevice};
 use crate::settings::{ModelSettings, ServerSettings};
 
 /// A loaded model.
@@ -40,7 +38,7 @@ pub struct SequenceModel {
     /// Its parameters.
     pub settings: ModelSettings,
     /// Programs and weights, by device ordinal.
-    devices: BTreeMap<i32, Arc<DeviceModel>>,
+    devices: PerDevice<Arc<DeviceModel>>,
 }
 
 impl SequenceModel {
@@ -55,8 +53,7 @@ impl SequenceModel {
 
         let plugin = device::plugin_path(settings.plugin_path.as_deref(), server)?;
         let cache = device::compile_cache(server);
-        let mut devices = BTreeMap::new();
-        for ordinal in config.ordinals.iter().copied() {
+        let devices = PerDevice::load(&config.ordinals, |ordinal| {
             let client = device::client(&plugin, ordinal, server).map_err(Error::Device)?;
             let model = DeviceModel::load(artifact.clone(), client, cache.as_ref())?;
             info!(
@@ -67,22 +64,9 @@ impl SequenceModel {
                 windowed_pool(&artifact)
             );
             info!("{}", memory::largest(&model.programs));
-            devices.insert(ordinal, Arc::new(model));
-        }
-        release_free_memory();
+            Ok::<_, Error>(Arc::new(model))
+        })?;
         Ok(SequenceModel { name: context.name().to_owned(), config, settings, devices })
-    }
-
-    /// The model on the device of an instance.
-    fn on_device(&self, kind: InstanceKind, ordinal: i32) -> Result<&Arc<DeviceModel>, Error> {
-        Ok(device::of_instance(&self.devices, kind, ordinal)?)
-    }
-}
-
-impl Drop for SequenceModel {
-    fn drop(&mut self) {
-        self.devices.clear();
-        release_free_memory();
     }
 }
 

@@ -14,7 +14,6 @@ use super::error::Error;
 use super::executor::Executor;
 use super::grouping::{Group, group};
 use super::intake::{Prepared, prepare};
-use crate::device as clients;
 
 /// A model instance. Triton calls it from one thread at a time, and several instances at once.
 pub struct TensorInstance {
@@ -41,7 +40,7 @@ struct Executed {
 impl TensorInstance {
     /// Zeroes the states.
     pub fn create(model: &Arc<TensorModel>, context: &InstanceContext) -> Result<Self, Error> {
-        let device = clients::of_instance(&model.devices, context.kind(), context.device_id())?;
+        let device = model.devices.of_instance(context.kind(), context.device_id())?;
         let (plan, paths) = (model.plan.clone(), model.paths.clone());
         let executor = Executor::new(device.clone(), plan, paths, model.common.zero_copy)
             .map_err(|source| Error::Upload { what: "the states".to_owned(), source })?;

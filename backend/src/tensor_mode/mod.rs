@@ -20,7 +20,6 @@ mod paths;
 mod signature;
 mod source;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -38,7 +37,7 @@ use self::device::DeviceModel;
 use self::paths::Paths;
 use self::signature::Signature;
 use self::source::Source;
-use crate::device as clients;
+use crate::device::{self as clients, PerDevice};
 use crate::settings::{CommonSettings, ServerSettings, TensorSettings};
 
 /// A loaded model.
@@ -51,7 +50,7 @@ pub struct TensorModel {
     buckets: Buckets,
     paths: Arc<Paths>,
     /// Programs and weights, by device ordinal.
-    devices: BTreeMap<i32, Arc<DeviceModel>>,
+    devices: PerDevice<Arc<DeviceModel>>,
 }
 
 impl TensorModel {
@@ -75,13 +74,12 @@ impl TensorModel {
 
         let plugin = clients::plugin_path(common.plugin_path.as_deref(), server)?;
         let cache = clients::compile_cache(server);
-        let mut devices = BTreeMap::new();
-        for ordinal in config.ordinals.iter().copied() {
+        let devices = PerDevice::load(&config.ordinals, |ordinal| {
             let client = clients::client(&plugin, ordinal, server).map_err(Error::Device)?;
             let device = model.load(client, &sources, &mut signatures, cache.as_ref())?;
             info!("{}", ready(&device, &config, &common));
-            devices.insert(ordinal, Arc::new(device));
-        }
+            Ok::<_, Error>(Arc::new(device))
+        })?;
         let buckets = Buckets::new(&signatures.unwrap_or_default(), &plan, &config);
         let paths = Arc::new(Paths::new(&config));
         let (name, plan) = (context.name().to_owned(), Arc::new(plan));
