@@ -38,6 +38,8 @@ struct Context {
     orientation: Orientation,
     product: Product,
     norm_eps: f32,
+    /// The widest history that a prefill call attends over at once.
+    widest_at_once: usize,
 }
 
 impl Context {
@@ -107,6 +109,7 @@ pub fn program(
         orientation: Orientation::choose(weight_dtype, layout, tokens),
         product: Product::choose(weight_dtype, layout, tokens),
         norm_eps: spec.norm_eps,
+        widest_at_once: prefill_attention::WIDEST_AT_ONCE,
     };
 
     let mut main = Function::new("main");

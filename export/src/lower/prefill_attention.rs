@@ -18,15 +18,19 @@ enum Form {
     Blocks,
 }
 
-/// The widest history that is attended over at once.
-const WIDEST_AT_ONCE: usize = 2048;
+/// Histories wider than this are attended over in blocks.
+///
+/// SmolLM2-135M, calls of 512 tokens over a context of 8192: temporary memory of 13 MB in blocks, 260
+/// MB at once; of 2048: 13 and 66 MB. The processor time of a call whose context is full is the same
+/// (within 4 %), of one that is not, less.
+pub(super) const WIDEST_AT_ONCE: usize = 1024;
 
 /// Unrolling more products than this makes compilation slow: 12 of them take 2 to 3 s with 30 layers.
 const MOST_UNROLLED: usize = 16;
 
 impl Form {
     fn choose(cx: &Context, attention: &AttentionSpec, width: usize) -> Form {
-        if width > WIDEST_AT_ONCE {
+        if width > cx.widest_at_once {
             Form::Blocks
         } else if cx.bucket.batch * attention.kv_heads <= MOST_UNROLLED {
             Form::Unrolled

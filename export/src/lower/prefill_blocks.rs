@@ -1,8 +1,6 @@
 //! Prefill attention that reads a long history block by block: running maxima and sums stand for the
 //! softmax over all of it, so no tensor is as wide as the context.
 
-use tlaloc_artifact::DType;
-
 use super::attention::{HIDDEN, by_kv_head, cap, hide, relative_weights, visible};
 use super::history::History;
 use super::{Context, kv};
@@ -10,7 +8,7 @@ use crate::spec::AttentionSpec;
 use crate::stablehlo::{Binary, Function, Reduce, Unary, Value};
 
 /// Keys of a block.
-pub(super) const BLOCK: usize = 512;
+pub(super) const BLOCK: usize = 256;
 
 /// Weighted sums of values `[B, kv_heads, group, T, head_dim]` and sums of weights
 /// `[B, kv_heads, group, T]`, of `query` (`[B, kv_heads, group * T, head_dim]`) over the pools.
@@ -40,10 +38,12 @@ pub(super) fn attend(
         Some(_) => f.int(blocks, &[]),
     };
 
-    let rows = [batch, kv_heads, group, tokens];
-    let sums = f.float(0.0, DType::F32, query.dims());
-    let totals = f.float(0.0, DType::F32, &rows);
-    let largest = f.float(HIDDEN, DType::F32, &rows);
+    // Zeros made of the query instead of constants: those of all layers would be written, and take
+    // their memory, before the first layer runs.
+    let sums = f.with_float(Binary::Multiply, query, 0.0);
+    let totals = f.slice(&sums, 3, 0, 1);
+    let totals = f.reshape(&totals, &[batch, kv_heads, group, tokens]);
+    let largest = f.with_float(Binary::Add, &totals, HIDDEN);
     let fixed = [query, keys, values, &history.slots, &history.positions, positions];
     let [sums, totals, _] = f.repeat(
         &trips,

@@ -81,6 +81,7 @@ struct Case {
     windowed: Option<WindowedPools>,
     pool_dtype: DType,
     orientation: Orientation,
+    widest_at_once: usize,
     /// Pages after which the server starts a ring over; the manifest's, but for a control.
     ring_modulus: usize,
 }
@@ -94,6 +95,7 @@ impl Case {
             windowed: None,
             pool_dtype: DType::F32,
             orientation: Orientation::FeatureMajor,
+            widest_at_once: prefill_attention::WIDEST_AT_ONCE,
             ring_modulus: usize::MAX,
         }
     }
@@ -134,6 +136,7 @@ impl Case {
             orientation: self.orientation,
             product: Product::F32,
             norm_eps: 0.0,
+            widest_at_once: self.widest_at_once,
         };
         let AttentionSpec { heads, kv_heads, head_dim, .. } = self.attention;
         let n = batch * tokens;
@@ -395,17 +398,38 @@ fn calls_as_long_as_a_ring_allows() {
 }
 
 #[test]
-fn long_histories_in_blocks() {
-    let narrow = |window| AttentionSpec { window, softcap: Some(0.7), ..attention(2, 1, 2) };
+fn wide_histories_in_blocks() {
+    let case = |window, context| {
+        let spec = AttentionSpec { window, softcap: Some(0.7), ..attention(4, 2, 4) };
+        Case { widest_at_once: 64, ..Case::new(spec, context, 16) }
+    };
+    // Three blocks, the last of them not full; rows whose last blocks differ.
     let calls: [(usize, &[usize]); 4] =
-        [(900, &[900, 300]), (900, &[900, 1]), (900, &[240, 600]), (1, &[1, 1])];
-    let Some(outputs) = Case::new(narrow(None), 2064, 16).check("whole", &calls) else { return };
+        [(250, &[250, 20]), (250, &[250, 1]), (250, &[140, 250]), (1, &[1, 1])];
+    let Some(outputs) = case(None, 656).check("whole", &calls) else { return };
     outputs.control("seeing the next token", |expected| expected.ahead = 1);
+    outputs.control("no cap", |expected| expected.softcap = None);
 
-    let case = Case::new(narrow(Some(1300)), 2400, 16).ring(138);
-    let calls: [(usize, &[usize]); 3] = [(900, &[900]), (900, &[890]), (900, &[600])];
-    let Some(outputs) = case.check("ring", &calls) else { return };
+    // A ring of two blocks, the second of them not full.
+    let calls: [(usize, &[usize]); 4] = [(100, &[100]), (100, &[90]), (100, &[100]), (100, &[100])];
+    let rings = case(Some(300), 656).ring(25);
+    let Some(outputs) = rings.check("ring", &calls) else { return };
     outputs.control("no window", |expected| expected.window = None);
+}
+
+/// The attention of SmolLM2-135M, for a call of 512 tokens.
+#[test]
+fn temporary_memory_does_not_grow_with_the_context() {
+    let Some(client) = client() else { return };
+    let temporary = |context, widest_at_once| {
+        let case = Case::new(attention(9, 3, 64), context, 16);
+        let program = Case { widest_at_once, ..case }.program(&client, 1, 512);
+        program.memory_stats().unwrap().temp
+    };
+    let (blocks, at_once) = (temporary(8192, 1024), temporary(8192, usize::MAX));
+    assert!(4 * blocks <= at_once, "{blocks} bytes in blocks, {at_once} at once");
+    // The slots of the history and their positions are still there.
+    assert!(blocks <= temporary(2048, 1024) + 3 * 8192 * 4);
 }
 
 #[test]
