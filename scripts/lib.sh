@@ -80,3 +80,15 @@ install_backend() {
   mv -f "$folder/.libtriton_tlaloc.so.$$" "$folder/libtriton_tlaloc.so"
   printf '%s\n' "$TARGET/backends"
 }
+
+# Builds what the end-to-end tests run, and exports where it is. What the environment
+# names already is left as it is.
+build_for_tests() {
+  if [[ -z ${TLALOC_BACKEND_DIR-} || -z ${TLALOC_BIN_DIR-} ]]; then
+    say "release build"
+    (cd "$ROOT" && cargo build --release --locked -p triton-tlaloc -p tlaloc-export -p config-gen -p pjrt-fault >&2)
+    TLALOC_BACKEND_DIR=$(install_backend "$TARGET/release/libtriton_tlaloc.so")
+    TLALOC_BIN_DIR=$TARGET/release
+  fi
+  export TLALOC_BACKEND_DIR TLALOC_BIN_DIR TLALOC_CACHE=$CACHE
+}

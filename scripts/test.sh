@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Set up and run every test.
 #
-#   scripts/test.sh                        the workspace's tests, then the end-to-end tests
+#   scripts/test.sh                        the workspace's tests, the end-to-end tests, and
+#                                          scripts/verify.sh in its short form
 #   scripts/test.sh --e2e [PYTEST ARGS]    only the end-to-end tests, against a release build
 #
 # Needs what scripts/setup.sh needs; that runs first. Each runner prints its own summary.
@@ -30,9 +31,11 @@ if [[ -z $only_e2e ]]; then
   say "tests of the workspace, documentation examples included"
   cargo test --workspace --locked
 fi
-say "release build"
-cargo build --release --locked -p triton-tlaloc -p tlaloc-export -p config-gen -p pjrt-fault
-TLALOC_BACKEND_DIR=$(install_backend "$TARGET/release/libtriton_tlaloc.so")
-export TLALOC_BACKEND_DIR TLALOC_BIN_DIR=$TARGET/release TLALOC_CACHE=$CACHE
+build_for_tests
 say "end-to-end tests"
-"$TLALOC_PYTHON" -m pytest tests "$@"
+if [[ -n $only_e2e ]]; then
+  "$TLALOC_PYTHON" -m pytest tests "$@"
+else
+  "$TLALOC_PYTHON" -m pytest tests -m 'not row'
+  "$SCRIPTS/verify.sh"
+fi

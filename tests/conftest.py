@@ -9,6 +9,7 @@ TESTS = Path(__file__).resolve().parent
 sys.path[:0] = [str(TESTS), str(TESTS.parent / "scripts")]
 
 from harness.models import Repository  # noqa: E402
+from harness.rows import Recorder, Table, lines  # noqa: E402
 from harness.server import Server, running  # noqa: E402
 
 
@@ -27,9 +28,52 @@ def server(repository):
         yield server
 
 
+TABLE = pytest.StashKey()
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="run what takes minutes, too")
+    parser.addoption("--every-row", action="store_true", help="fail when a row was not run")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "row(id, ..., what): a row of the acceptance table")
+    config.stash[TABLE] = Table()
+
+
+@pytest.fixture(scope="session")
+def all_rows(request):
+    """Whether long checks run at their full length."""
+    return request.config.getoption("--all")
+
+
+@pytest.fixture
+def row(request):
+    """Takes what a test has found for its rows of the acceptance table."""
+    return Recorder(request.config.stash[TABLE].of(request.node))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    table = config.stash[TABLE]
+    every_row = config.getoption("--every-row")
+    rows = [row for row in table.rows.values() if every_row or row.outcomes]
+    if rows:
+        terminalreporter.section("acceptance")
+        for line in lines(rows):
+            terminalreporter.write_line(line)
+
+
+def pytest_sessionfinish(session, exitstatus):
+    table = session.config.stash[TABLE]
+    missing = [row.id for row in table.rows.values() if not row.outcomes]
+    if session.config.getoption("--every-row") and missing and not exitstatus:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     report = yield
+    item.config.stash[TABLE].report(item, report)
     if report.failed:
         for server in Server.running:
             report.sections.append((f"end of {server.log.path}", server.log.tail()))

@@ -31,27 +31,37 @@ def decoded(repository, server):
     return results
 
 
-def test_ids_are_equal_and_right(decoded):
+@pytest.mark.row("L1", "greedy ids of another implementation")
+def test_ids_are_right(row, decoded):
     ids = decoded["in_place"][0]
-    assert ids == decoded["copied"][0]
-    assert ids[:24] == PROMPT["greedy_ids"]
+    row.ids(ids[:24], PROMPT["greedy_ids"])
     assert ids[:50] == ids[50:]
 
 
-def test_donated_pools_keep_their_address(decoded):
-    log = decoded["in_place"][1]
+def check_they_stay(log):
     assert f"decode_b1_c64 updated the {POOLS} KV pools in place" in log
     assert f"the {POOLS} KV pools were updated in place 100 times and copied 0 times" in log
     assert "to new device memory" not in log
 
 
-def test_control_pools_that_are_not_donated_move(decoded):
+@pytest.mark.row("L2", "donated pools stay where they are")
+def test_donated_pools_keep_their_address(row, decoded):
+    check_they_stay(decoded["in_place"][1])
+    row.figure(f"{POOLS} pools, 100 runs in place")
+    with row.control("pools that are not donated"):
+        check_they_stay(decoded["copied"][1])
+
+
+@pytest.mark.row("L3", "pools that are not donated move, and the ids are equal")
+def test_control_pools_that_are_not_donated_move(row, decoded):
+    row.ids(decoded["copied"][0], decoded["in_place"][0])
     log = decoded["copied"][1]
     assert "executions are not handed the pools (donate_kv_pools is false)" in log
     assert f"the {POOLS} KV pools were updated in place 0 times and copied 100 times" in log
     assert "KV pools in place" not in log
 
 
+@pytest.mark.row("L2", "donated pools stay where they are")
 def test_no_program_needs_memory_for_a_pool(server, decoded):
     # A pool is 0.75 MiB. The address alone would not show a copy made on the way.
     needed = server.log.find(

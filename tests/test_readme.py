@@ -16,6 +16,7 @@ README = (environment.ROOT / "README.md").read_text(encoding="utf-8")
 ELSEWHERE = {
     "scripts/demo.sh": "test_demo.py",
     "scripts/test.sh": ".ci/run",
+    "scripts/verify.sh": "scripts/test.sh",
     "cargo build --release": "scripts/test.sh",
     "scripts/serve.sh --repository models": "every test with a server",
 }

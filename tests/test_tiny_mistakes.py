@@ -47,7 +47,7 @@ def test_mistakes_are_seen(family, server, repository, tmp_path):
     made = [] if family in WRAPPED else [name for name in oracle["sensitivity"] if name in MISTAKES]
     seen, unseen = {}, {}
     for mistake in [None, *made]:
-        checkpoint = Checkpoint(fixtures.tiny_checkpoint(family))
+        checkpoint = Checkpoint.read(fixtures.tiny_checkpoint(family))
         if mistake:
             MISTAKES[mistake](checkpoint)
         name = f"{family}.{mistake or 'none'}"

@@ -4,23 +4,28 @@ import json
 
 import numpy as np
 
-WIDTHS = {"F32": 4, "BF16": 2}
-
 
 class Checkpoint:
     """All of a small checkpoint. Tensors are float32 in memory, whatever the file has."""
 
-    def __init__(self, folder):
-        self.config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        self.tensors, self._dtypes = {}, {}
+    def __init__(self, config, tensors, dtypes=None):
+        self.config = config
+        self.tensors = tensors
+        self._dtypes = dtypes or {}
+
+    @classmethod
+    def read(cls, folder):
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         data = (folder / "model.safetensors").read_bytes()
         start = 8 + int.from_bytes(data[:8], "little")
         header = json.loads(data[8:start])
         header.pop("__metadata__", None)
+        tensors, dtypes = {}, {}
         for name, entry in header.items():
             first, last = (start + offset for offset in entry["data_offsets"])
-            self._dtypes[name] = entry["dtype"]
-            self.tensors[name] = _decode(data[first:last], entry["dtype"]).reshape(entry["shape"])
+            dtypes[name] = entry["dtype"]
+            tensors[name] = _decode(data[first:last], entry["dtype"]).reshape(entry["shape"])
+        return cls(config, tensors, dtypes)
 
     @property
     def text(self):
@@ -47,7 +52,7 @@ class Checkpoint:
         (folder / "config.json").write_text(json.dumps(self.config), encoding="utf-8")
         header, parts, offset = {}, [], 0
         for name, tensor in self.tensors.items():
-            dtype = self._dtypes[name]
+            dtype = self._dtypes.get(name, "F32")
             part = _encode(tensor, dtype)
             header[name] = {
                 "dtype": dtype,

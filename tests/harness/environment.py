@@ -36,6 +36,11 @@ def smollm2():
     return Path(variables()["TLALOC_SMOLLM2"])
 
 
+def smollm2_bf16():
+    """The same checkpoint, its weights rounded to bfloat16."""
+    return Path(variables()["TLALOC_SMOLLM2_BF16"])
+
+
 def gemma3():
     """The Gemma 3 checkpoint, or None on a machine that does without it."""
     path = variables()["TLALOC_GEMMA3"]

@@ -5,14 +5,18 @@ import json
 from . import environment
 
 
-def smollm2_prompts():
-    """SmolLM2's prompts by name: ids, 24 greedy ids, top-5 logits of each step.
+def prompts(model):
+    """A model's prompts by name: ids, 24 greedy ids, top-5 logits of each step.
 
     Computed in float32 by another implementation.
     """
-    path = environment.FIXTURES / "smollm2.json"
+    path = environment.FIXTURES / f"{model}.json"
     prompts = json.loads(path.read_text(encoding="utf-8"))["prompts"]
     return {prompt["name"]: prompt for prompt in prompts}
+
+
+def smollm2_prompts():
+    return prompts("smollm2")
 
 
 def tiny_checkpoint(family):
