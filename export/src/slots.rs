@@ -13,22 +13,25 @@
 //! | `qkvBias<l>`, where the projections have a bias | exact | q, k, v | |
 //! | `queryNorm<l>`, `keyNorm<l>`, where heads are normed with a gain | exact | head size | |
 //! | `oProj<l>` | projection | hidden | q |
-//! | `deltaInProj<l>` | projection | DeltaNet's q, k, v, gate, beta, decay | hidden |
-//! | `deltaConv<l>` | exact | channels: q, k, v | kernel |
+//! | `deltaInProj<l>` | projection | DeltaNet's q, k, v, gate | hidden |
+//! | `deltaBetaDecay<l>` | exact | DeltaNet's beta, decay | hidden |
+//! | `deltaConv<l>` | taps | channels: q, k, v | kernel |
 //! | `deltaLogRate<l>`, `deltaDecayBias<l>` | exact | value heads | |
 //! | `deltaNorm<l>` | exact | value head size | |
 //! | `deltaOutProj<l>` | projection | hidden | value heads |
 //! | `gateUpProj<l>` | projection | gate, up | hidden |
 //! | `downProj<l>` | projection | hidden | intermediate |
 //! | `router<l>` | exact | experts | hidden |
-//! | `expertGateUpProj<l>` | projection | gate, up of each expert | hidden |
-//! | `expertDownProj<l>` | projection | hidden, of each expert | intermediate |
+//! | `expertGateUpProj<l>` | experts | gate, up of each expert | hidden |
+//! | `expertDownProj<l>` | experts | hidden, of each expert | intermediate |
 //! | `sharedGateUpProj<l>`, `sharedDownProj<l>` | projection | as those of an MLP | |
 //! | `sharedScale<l>` | exact | 1 | hidden |
 //! | `lmHead`, untied models only | projection | vocab | hidden |
 //!
-//! What is exact is f32; tables and projections have the weight dtype. A table is `[rows, columns]`, a
-//! projection too with the layout `out-in`, and `[columns, rows]` with `in-out`.
+//! What is exact is f32, as are taps; tables, projections and experts have the weight dtype. A table
+//! is `[rows, columns]`, as are experts, of whose rows a program takes those of one at a time; a
+//! projection is too with the layout `out-in`, and `[columns, rows]` with `in-out`, as taps always
+//! are.
 
 use std::ops::Index;
 
@@ -106,8 +109,10 @@ pub enum LayerWeight {
     KeyNorm,
     /// Attention output projection.
     AttentionOutput,
-    /// Projections of DeltaNet's query, key, value, gate, step size and decay, stacked.
+    /// Projections of DeltaNet's query, key, value and gate, stacked.
     DeltaIn,
+    /// Projections of DeltaNet's step size and decay, stacked.
+    DeltaBetaDecay,
     /// Taps of DeltaNet's convolution.
     DeltaConv,
     /// Logarithm of DeltaNet's decay rates.
@@ -153,6 +158,7 @@ impl LayerWeight {
             LayerWeight::KeyNorm => "keyNorm",
             LayerWeight::AttentionOutput => "oProj",
             LayerWeight::DeltaIn => "deltaInProj",
+            LayerWeight::DeltaBetaDecay => "deltaBetaDecay",
             LayerWeight::DeltaConv => "deltaConv",
             LayerWeight::DeltaLogRate => "deltaLogRate",
             LayerWeight::DeltaDecayBias => "deltaDecayBias",
@@ -246,6 +252,10 @@ enum Class {
     Table,
     /// A matrix that activations are multiplied by.
     Projection,
+    /// Matrices of several experts, of which activations are multiplied by some.
+    Experts,
+    /// Taps of a convolution, few values for each channel: never rounded.
+    Taps,
 }
 
 /// A slot before its dtype and layout are known.
@@ -261,8 +271,13 @@ impl<R> Row<R> {
 
     /// Projections of `columns` features, `(role, rows)` each, stacked.
     fn projection(columns: usize, parts: impl IntoIterator<Item = (R, usize)>) -> Row<R> {
+        Row::matrix(Class::Projection, columns, parts)
+    }
+
+    /// Matrices of `columns` columns, `(role, rows)` each, stacked.
+    fn matrix(class: Class, columns: usize, parts: impl IntoIterator<Item = (R, usize)>) -> Row<R> {
         let parts = parts.into_iter().map(|(role, rows)| (role, vec![rows, columns])).collect();
-        Row { class: Class::Projection, parts }
+        Row { class, parts }
     }
 }
 
@@ -279,11 +294,18 @@ pub fn weight_slots(
         if let Some(rows) = dims.first_mut() {
             *rows = parts.iter().map(|part| part.dims[0]).sum();
         }
-        let transposed = row.class == Class::Projection && layout == WeightLayout::InOut;
+        let transposed = match row.class {
+            Class::Projection => layout == WeightLayout::InOut,
+            Class::Taps => true,
+            Class::Exact | Class::Table | Class::Experts => false,
+        };
         if transposed {
             dims.reverse();
         }
-        let dtype = if row.class == Class::Exact { DType::F32 } else { dtype.dtype() };
+        let dtype = match row.class {
+            Class::Exact | Class::Taps => DType::F32,
+            Class::Table | Class::Projection | Class::Experts => dtype.dtype(),
+        };
         WeightSlot { name: name.to_owned(), dtype, dims, parts, transposed }
     };
     let layer = |(l, layer): (usize, &LayerSpec)| {
@@ -359,13 +381,14 @@ fn gated_delta_rows(delta: &GatedDeltaSpec, hidden: usize) -> LayerRows {
         (LayerRole::DeltaKey, key),
         (LayerRole::DeltaValue, value),
         (LayerRole::DeltaGate, value),
-        (LayerRole::DeltaBeta, heads),
-        (LayerRole::DeltaDecay, heads),
     ];
-    let conv = (LayerRole::DeltaConv, vec![delta.channels(), delta.kernel]);
+    // Decay is an exponent: what is rounded here adds up over tokens.
+    let beta_decay = [(LayerRole::DeltaBeta, heads), (LayerRole::DeltaDecay, heads)];
+    let conv = [(LayerRole::DeltaConv, delta.channels())];
     vec![
         (LayerWeight::DeltaIn, Row::projection(hidden, projections)),
-        (LayerWeight::DeltaConv, Row { class: Class::Exact, parts: vec![conv] }),
+        (LayerWeight::DeltaBetaDecay, Row::matrix(Class::Exact, hidden, beta_decay)),
+        (LayerWeight::DeltaConv, Row::matrix(Class::Taps, delta.kernel, conv)),
         (LayerWeight::DeltaLogRate, Row::vector(LayerRole::DeltaLogRate, heads)),
         (LayerWeight::DeltaDecayBias, Row::vector(LayerRole::DeltaDecayBias, heads)),
         (LayerWeight::DeltaNorm, Row::vector(LayerRole::DeltaNorm, delta.value_dim)),
@@ -379,23 +402,23 @@ fn moe_rows(moe: &MoeSpec, hidden: usize) -> LayerRows {
         .flat_map(|e| [(LayerRole::ExpertGate(e), width), (LayerRole::ExpertUp(e), width)]);
     let down = (0..moe.experts).map(|e| (LayerRole::ExpertDown(e), hidden));
     // Routing is a choice: a rounded router would choose other experts.
-    let router = (LayerRole::Router, vec![moe.experts, hidden]);
+    let router = [(LayerRole::Router, moe.experts)];
     let mut rows = vec![
-        (LayerWeight::Router, Row { class: Class::Exact, parts: vec![router] }),
-        (LayerWeight::ExpertGateUp, Row::projection(hidden, gate_up)),
-        (LayerWeight::ExpertDown, Row::projection(width, down)),
+        (LayerWeight::Router, Row::matrix(Class::Exact, hidden, router)),
+        (LayerWeight::ExpertGateUp, Row::matrix(Class::Experts, hidden, gate_up)),
+        (LayerWeight::ExpertDown, Row::matrix(Class::Experts, width, down)),
     ];
     if let Some(shared) = &moe.shared {
         let width = shared.intermediate_size;
         let gate_up = [(LayerRole::SharedExpertGate, width), (LayerRole::SharedExpertUp, width)];
-        let scale = (LayerRole::SharedExpertScale, vec![1, hidden]);
+        let scale = [(LayerRole::SharedExpertScale, 1)];
         rows.extend([
             (LayerWeight::SharedGateUp, Row::projection(hidden, gate_up)),
             (
                 LayerWeight::SharedDown,
                 Row::projection(width, [(LayerRole::SharedExpertDown, hidden)]),
             ),
-            (LayerWeight::SharedScale, Row { class: Class::Exact, parts: vec![scale] }),
+            (LayerWeight::SharedScale, Row::matrix(Class::Exact, hidden, scale)),
         ]);
     }
     rows

@@ -171,6 +171,11 @@ pub struct GatedDeltaSpec {
 }
 
 impl GatedDeltaSpec {
+    /// Value heads per key head.
+    pub fn group(&self) -> usize {
+        self.value_heads / self.key_heads
+    }
+
     /// Features of all query heads, and of all key heads.
     pub fn key_width(&self) -> usize {
         self.key_heads * self.key_dim

@@ -71,10 +71,6 @@ pub fn read(mut config: Config) -> Result<(&'static Family, ModelSpec), Error> {
     config.only("architectures", vec![family.architecture])?;
     config.unset("quantization_config")?;
     let spec = (family.read)(&mut config)?;
-    if let Some(missing) = crate::lower::missing(&spec) {
-        let reason = format!("is '{model_type}', which has {missing}: not supported yet");
-        return Err(config.refuse("model_type", reason));
-    }
     config.finish()?;
     Ok((family, spec))
 }

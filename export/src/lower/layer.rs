@@ -1,14 +1,23 @@
 //! One decoder layer, as a function that `@main` calls once per layer of its kind.
 
-use super::{Context, Request, mlp, norm, self_attention};
+use super::rows::Rows;
+use super::{Context, Request, gated_delta, mlp, moe, norm, self_attention};
 use crate::slots::{LayerWeight, LayerWeights};
 use crate::spec::{Ffn, LayerSpec, Mixer};
 use crate::stablehlo::{Function, Value};
 
 /// Values computed once per step and used by every layer of one kind.
 #[derive(Clone)]
-pub(super) enum Shared {
+pub(super) struct Shared {
+    mixer: MixerShared,
+    /// For an ffn that works row by row, where the mixer does not.
+    rows: Option<Rows>,
+}
+
+#[derive(Clone)]
+enum MixerShared {
     Attention(self_attention::Shared),
+    GatedDelta(gated_delta::Shared),
 }
 
 impl Shared {
@@ -18,24 +27,45 @@ impl Shared {
         layer: &LayerSpec,
         request: &Request,
     ) -> Shared {
-        match &layer.mixer {
-            Mixer::Attention(attention) => {
-                Shared::Attention(self_attention::Shared::build(f, cx, attention, request))
+        let by_row = |f: &mut Function| Rows::build(f, cx, &request.full.slot_mapping);
+        match (&layer.mixer, &request.state_slots) {
+            (Mixer::Attention(attention), _) => {
+                let shared = self_attention::Shared::build(f, cx, attention, request);
+                let rows = matches!(layer.ffn, Ffn::Moe(_)).then(|| by_row(f));
+                Shared { mixer: MixerShared::Attention(shared), rows }
             }
-            Mixer::GatedDelta(_) => unreachable!("refused by missing()"),
+            (Mixer::GatedDelta(_), Some(slots)) => {
+                let rows = by_row(f);
+                let shared = gated_delta::Shared::build(f, cx, rows, &request.positions, slots);
+                Shared { mixer: MixerShared::GatedDelta(shared), rows: None }
+            }
+            (Mixer::GatedDelta(_), None) => {
+                unreachable!("a model with linear attention has state slots")
+            }
         }
     }
 
     fn map(&self, each: &mut dyn FnMut(&str, &Value) -> Value) -> Shared {
-        match self {
-            Shared::Attention(shared) => Shared::Attention(shared.map(each)),
-        }
+        let mixer = match &self.mixer {
+            MixerShared::Attention(shared) => MixerShared::Attention(shared.map(each)),
+            MixerShared::GatedDelta(shared) => MixerShared::GatedDelta(shared.map(each)),
+        };
+        Shared { mixer, rows: self.rows.as_ref().map(|rows| rows.map(each)) }
     }
 
     /// What the layer's function calls its two pools.
     fn pool_names(&self) -> [&'static str; 2] {
-        match self {
-            Shared::Attention(_) => ["keys", "values"],
+        match self.mixer {
+            MixerShared::Attention(_) => ["keys", "values"],
+            MixerShared::GatedDelta(_) => ["conv", "state"],
+        }
+    }
+
+    fn rows(&self) -> &Rows {
+        match (&self.mixer, &self.rows) {
+            (MixerShared::GatedDelta(shared), _) => &shared.rows,
+            (_, Some(rows)) => rows,
+            (_, None) => unreachable!("nothing in the layer works row by row"),
         }
     }
 }
@@ -85,18 +115,24 @@ pub(super) fn function(
         inputs.map(&mut |name, value| f.parameter(name, value.dtype(), value.dims()));
 
     let h = norm::rms(&mut f, cx, &x, Some(&weights[LayerWeight::MixerNorm]), cx.norm_eps);
-    let (out, pools) = match (&layer.mixer, &shared) {
-        (Mixer::Attention(attention), Shared::Attention(shared)) => {
+    let (out, pools) = match (&layer.mixer, &shared.mixer) {
+        (Mixer::Attention(attention), MixerShared::Attention(shared)) => {
             self_attention::attention(&mut f, cx, attention, &h, pools.each_ref(), shared, &weights)
         }
-        (Mixer::GatedDelta(_), _) => unreachable!("refused by missing()"),
+        (Mixer::GatedDelta(delta), MixerShared::GatedDelta(shared)) => {
+            gated_delta::mix(&mut f, cx, delta, &h, pools.each_ref(), shared, &weights)
+        }
+        _ => unreachable!("what a layer shares is built for its mixer"),
     };
     let x = add(&mut f, cx, layer, &x, out, &weights, LayerWeight::MixerOutputNorm);
 
     let h = norm::rms(&mut f, cx, &x, Some(&weights[LayerWeight::FfnNorm]), cx.norm_eps);
     let out = match &layer.ffn {
-        Ffn::Dense(spec) => mlp::mlp(&mut f, cx, spec, &h, &weights),
-        Ffn::Moe(_) => unreachable!("refused by missing()"),
+        Ffn::Dense(spec) => {
+            let (gate_up, down) = (&weights[LayerWeight::GateUp], &weights[LayerWeight::Down]);
+            mlp::mlp(&mut f, cx, spec, &h, gate_up, down)
+        }
+        Ffn::Moe(spec) => moe::mix(&mut f, cx, spec, &h, shared.rows(), &weights),
     };
     let x = add(&mut f, cx, layer, &x, out, &weights, LayerWeight::FfnOutputNorm);
     let [a, b] = pools;

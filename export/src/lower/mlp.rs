@@ -1,21 +1,21 @@
 //! The gated MLP.
 
 use super::{Context, projection};
-use crate::slots::{LayerWeight, LayerWeights};
 use crate::spec::{Activation, MlpSpec};
 use crate::stablehlo::{Binary, Function, Unary, Value};
 
-/// `down(activation(gate(h)) * up(h))`.
+/// `down(activation(gate(h)) * up(h))`, with gate and up stacked.
 pub(super) fn mlp(
     f: &mut Function,
     cx: &Context,
     mlp: &MlpSpec,
     h: &Value,
-    weights: &LayerWeights<Value>,
+    gate_up: &Value,
+    down: &Value,
 ) -> Value {
-    let gate_up = projection::project(f, cx, h, &weights[LayerWeight::GateUp]);
+    let gate_up = projection::project(f, cx, h, gate_up);
     let product = gated(f, mlp, &gate_up, cx.orientation.features());
-    projection::project(f, cx, &product, &weights[LayerWeight::Down])
+    projection::project(f, cx, &product, down)
 }
 
 /// `activation(gate) * up` of `gate_up`, which holds gates, then as many ups along dimension
@@ -28,7 +28,8 @@ pub(super) fn gated(f: &mut Function, mlp: &MlpSpec, gate_up: &Value, features: 
     f.multiply(&activated, &up)
 }
 
-fn activate(f: &mut Function, activation: Activation, x: &Value) -> Value {
+/// `activation(x)`, elementwise.
+pub(super) fn activate(f: &mut Function, activation: Activation, x: &Value) -> Value {
     match activation {
         Activation::Silu => {
             let sigmoid = f.unary(Unary::Logistic, x);

@@ -8,24 +8,29 @@
 mod attention;
 mod decode_attention;
 mod forms;
+mod gated_delta;
 mod head;
 mod history;
 mod kv;
 mod layer;
 mod mlp;
+mod moe;
 mod norm;
 mod prefill_attention;
 mod prefill_blocks;
 mod projection;
 mod rope;
+mod rows;
 mod self_attention;
+#[cfg(test)]
+mod testing;
 
 use tlaloc_artifact::{DType, EntryKind, PoolRole};
 
 use crate::plan::{Bucket, PoolShape};
 use crate::pools::layer_pools;
 use crate::slots::{ModelWeights, WeightLayout, WeightSlot};
-use crate::spec::{EmbeddingTransform, Ffn, LayerSpec, Mixer, ModelSpec};
+use crate::spec::{EmbeddingTransform, LayerSpec, ModelSpec};
 use crate::stablehlo::{Binary, Function, Module, Value};
 use forms::{Orientation, Product};
 use layer::{LayerInputs, Shared};
@@ -62,6 +67,8 @@ struct Request {
     full: Paging,
     /// Where they lie in the windowed pools, if the model has any.
     windowed: Option<Paging>,
+    /// State slot of each row, i32 `[B]`, in models with linear attention.
+    state_slots: Option<Value>,
 }
 
 /// Where the rows' tokens lie in the pools of one class.
@@ -80,15 +87,6 @@ impl Request {
             _ => &self.full,
         }
     }
-}
-
-/// What `spec` has that programs do not compute yet.
-pub fn missing(spec: &ModelSpec) -> Option<&'static str> {
-    spec.layers.iter().find_map(|layer| match (&layer.mixer, &layer.ffn) {
-        (Mixer::GatedDelta(_), _) => Some("linear attention"),
-        (_, Ffn::Moe(_)) => Some("mixtures of experts"),
-        _ => None,
-    })
 }
 
 /// The StableHLO text of the entry `bucket`: arguments and results as in artifact format §7, pools
@@ -113,7 +111,7 @@ pub fn program(
     };
 
     let mut main = Function::new("main");
-    let request = request_parameters(&mut main, &cx);
+    let request = request_parameters(&mut main, &cx, spec);
     // Output 0 is the logits; pools follow in the order of their arguments.
     let mut outputs = 1..;
     let mut all_pools = Vec::new();
@@ -162,7 +160,7 @@ struct LayerKind<'a> {
     function: Function,
 }
 
-fn request_parameters(main: &mut Function, cx: &Context) -> Request {
+fn request_parameters(main: &mut Function, cx: &Context, spec: &ModelSpec) -> Request {
     let Bucket { batch, tokens, .. } = cx.bucket;
     let columns = cx.bucket.context / cx.pools.block_size;
     let mut i32s = |name, dims: &[usize]| main.parameter(name, DType::I32, dims);
@@ -175,8 +173,9 @@ fn request_parameters(main: &mut Function, cx: &Context) -> Request {
         block_tables: i32s("windowBlockTables", &[batch, columns]),
         slot_mapping: i32s("windowSlotMapping", &[batch * tokens]),
     });
+    let state_slots = spec.gated_delta().map(|_| i32s("stateSlots", &[batch]));
     let full = Paging { block_tables, slot_mapping };
-    Request { token_ids, positions, seq_lens, full, windowed }
+    Request { token_ids, positions, seq_lens, full, windowed, state_slots }
 }
 
 /// The tokens' rows of the embedding table, as activations.

@@ -38,12 +38,24 @@ pub(super) fn rms_of_heads(
     gain: Option<&Value>,
     eps: f32,
 ) -> Value {
-    let (feature, places) = match cx.orientation {
-        Orientation::FeatureMajor => (1, [0, 2]),
-        Orientation::RowMajor => (2, [0, 1]),
+    let feature = match cx.orientation {
+        Orientation::FeatureMajor => 1,
+        Orientation::RowMajor => 2,
     };
+    rms_along(f, x, feature, gain, eps)
+}
+
+/// As [`rms`], over dimension `feature` of any `x`.
+pub(super) fn rms_along(
+    f: &mut Function,
+    x: &Value,
+    feature: usize,
+    gain: Option<&Value>,
+    eps: f32,
+) -> Value {
     let squared = f.multiply(x, x);
     let squares = f.reduce(Reduce::Add, &squared, feature);
+    let places: Vec<_> = (0..x.dims().len()).filter(|&dim| dim != feature).collect();
     scaled(f, x, &squares, &places, x.dims()[feature], feature, gain, eps)
 }
 

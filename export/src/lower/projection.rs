@@ -27,3 +27,11 @@ pub(super) fn project(f: &mut Function, cx: &Context, h: &Value, weight: &Value)
         (Orientation::RowMajor, WeightLayout::InOut) => f.dot(&h, &weight, (1, 0)),
     }
 }
+
+/// As [`project`], with an f32 weight `[out, in]` whatever the others are.
+pub(super) fn exact(f: &mut Function, cx: &Context, h: &Value, weight: &Value) -> Value {
+    match cx.orientation {
+        Orientation::FeatureMajor => f.dot(weight, h, (1, 0)),
+        Orientation::RowMajor => f.dot(h, weight, (1, 1)),
+    }
+}

@@ -10,6 +10,7 @@
 
 mod literal;
 mod ops;
+mod reorder;
 
 pub use ops::{Binary, Compare, Reduce, Unary};
 

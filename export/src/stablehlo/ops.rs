@@ -39,9 +39,12 @@ impl fmt::Display for Binary {
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "each variant is the operation it names")]
 pub enum Unary {
+    Abs,
     Cosine,
     Exponential,
+    LogPlusOne,
     Logistic,
+    Negate,
     Rsqrt,
     Sine,
     Tanh,
@@ -50,9 +53,12 @@ pub enum Unary {
 impl fmt::Display for Unary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Unary::Abs => "abs",
             Unary::Cosine => "cosine",
             Unary::Exponential => "exponential",
+            Unary::LogPlusOne => "log_plus_one",
             Unary::Logistic => "logistic",
+            Unary::Negate => "negate",
             Unary::Rsqrt => "rsqrt",
             Unary::Sine => "sine",
             Unary::Tanh => "tanh",
@@ -66,9 +72,10 @@ impl fmt::Display for Unary {
 pub enum Reduce {
     Add,
     Maximum,
+    Minimum,
 }
 
-/// Comparisons of integers.
+/// Comparisons.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "each variant is the operation it names")]
 pub enum Compare {
@@ -353,6 +360,7 @@ impl Function {
         let (name, start, int_start) = match op {
             Reduce::Add => ("add", 0.0, 0),
             Reduce::Maximum => ("maximum", f32::NEG_INFINITY, i32::MIN),
+            Reduce::Minimum => ("minimum", f32::INFINITY, i32::MAX),
         };
         let start = match a.dtype {
             DType::I32 => self.int(int_start, &[]),
@@ -371,7 +379,7 @@ impl Function {
         self.push(a.dtype, dims, text)
     }
 
-    /// `a op b` for i32 operands, as booleans.
+    /// `a op b` for operands of i32 or floats, as booleans.
     pub fn compare(&mut self, op: Compare, a: &Value, b: &Value) -> Value {
         assert_eq!(a.ty(), b.ty(), "operands of {op:?}");
         let direction = match op {
@@ -379,9 +387,10 @@ impl Function {
             Compare::Le => "LE",
             Compare::Lt => "LT",
         };
+        let kind = if a.dtype == DType::I32 { "SIGNED" } else { "FLOAT" };
         let to = type_text(DType::Bool, &a.dims);
         let text = format!(
-            "stablehlo.compare {direction}, {}, {}, SIGNED : ({}, {}) -> {to}",
+            "stablehlo.compare {direction}, {}, {}, {kind} : ({}, {}) -> {to}",
             a.name,
             b.name,
             a.ty(),
