@@ -102,6 +102,7 @@ pub(super) fn context(
         orientation,
         product: Product::F32,
         norm_eps: EPS,
+        widest_at_once: 0,
     }
 }
 
