@@ -251,6 +251,19 @@ def test_t14_without_shared_memory(client):
     assert_same(client.infer("large_io", {"X": LARGE})["Y"], LARGE * LARGE + LARGE)
 
 
+@pytest.mark.parametrize("model", ["large_io", "large_io_host"])
+def test_an_output_over_its_input(server, model):
+    with connected(server, "grpc") as client, SharedMemory(client) as memory:
+        memory.region("x", LARGE.nbytes)
+        memory.write("x", LARGE)
+        x = client.triton.InferInput("X", LARGE.shape, "FP32")
+        x.set_shared_memory("x", LARGE.nbytes)
+        y = client.triton.InferRequestedOutput("Y")
+        y.set_shared_memory("x", LARGE.nbytes)
+        client.raw.infer(model, [x], outputs=[y])
+        assert_same(memory.read("x", np.float32, LARGE.shape), LARGE * LARGE + LARGE)
+
+
 def test_unaligned_shared_memory_is_copied(server, client):
     x = LARGE[:8]
     with SharedMemory(client) as memory:
@@ -271,11 +284,13 @@ def test_t15_the_log_tells_the_way(server):
         test_t13_shared_memory(client, "large_io_host")
     read = r"model '%s': input 'X' is read in place from host memory \(no host copy\)"
     copied = r"model '%s': input 'X' is in host memory and is copied: zero_copy is false"
-    written = r"model 'large_io': output 'Y' is written once, from device memory"
-    for line in (read % "large_io", written, copied % "large_io_host"):
+    written = r"model '%s': output 'Y' is written in place into host memory \(no host copy\)"
+    fetched = r"model '%s': output 'Y' is copied from device memory into host memory"
+    told = (read % "large_io", written % "large_io")
+    for line in (*told, copied % "large_io_host", fetched % "large_io_host"):
         assert len(server.log.expect(line)) == 1, line
-    assert not server.log.find(read % "large_io_host")
-    assert not server.log.find(copied % "large_io")
+    for absent in (read % "large_io_host", written % "large_io_host", copied % "large_io"):
+        assert not server.log.find(absent), absent
 
 
 def test_an_output_that_does_not_fit_is_refused(server, client):

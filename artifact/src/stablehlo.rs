@@ -30,6 +30,8 @@ pub struct Function {
     pub arguments: Vec<Value>,
     /// Results in order.
     pub results: Vec<Value>,
+    /// Byte offset of the parenthesis behind the arguments.
+    arguments_end: usize,
 }
 
 /// One argument or result.
@@ -309,6 +311,7 @@ impl<'a> Scanner<'a> {
             return None;
         }
         let arguments = self.values()?;
+        let arguments_end = self.at - 1;
         let results = match self.eat("->") {
             false => Vec::new(),
             true if self.eat("(") => self.values()?,
@@ -318,7 +321,7 @@ impl<'a> Scanner<'a> {
                 vec![Value { ty, attributes: Vec::new(), insertion }]
             }
         };
-        Some(Function { name, public, arguments, results })
+        Some(Function { name, public, arguments, results, arguments_end })
     }
 
     /// `@name` or `@"name"`.

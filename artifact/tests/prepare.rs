@@ -75,6 +75,25 @@ fn arguments_are_aliased_to_their_results() {
     assert_eq!(function.with_aliases(text, &[(3, 2)]), Err((3, "1".to_owned())));
 }
 
+#[test]
+fn results_get_arguments_that_place_them() {
+    let places = |text: &str, results: &[usize]| {
+        Module::parse(text).unwrap().functions[0].with_places(text, results)
+    };
+    let text = "func.func @f(%a: tensor<2xf32>) -> (tensor<2xf32>, tensor<i32>) { // @f\n}";
+    let expected = "(%a: tensor<2xf32>, %tlaloc_place_1: tensor<i32> {tf.aliasing_output = 1 : i32}, \
+                    %tlaloc_place_0: tensor<2xf32> {tf.aliasing_output = 0 : i32}) ->";
+    assert!(places(text, &[1, 0]).unwrap().contains(expected));
+    let none = places("func.func @f() -> tensor<i32> {}", &[0]).unwrap();
+    assert!(none.contains("@f(%tlaloc_place_0: tensor<i32> {tf"), "{none}");
+    for refused in [
+        "func.func @f(%a: tensor<i32> {tf.aliasing_output = 0 : i32}) -> tensor<i32> {}",
+        "func.func @f(%a: tensor<i32>) -> tensor<i32> {} func.func @g() { call @f(%x) }",
+    ] {
+        assert_eq!(places(refused, &[0]), None);
+    }
+}
+
 /// Whatever the text, preparing ends and keeps what it does not rename.
 #[test]
 fn any_text_is_survived() {

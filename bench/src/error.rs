@@ -104,6 +104,14 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// A file has no function to run: export it again.
+    #[error("{}: {reason}", file.display())]
+    Function {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// A line of the measurements is not one of them: correct or delete it.
     #[error("{}:{line}: {reason}", file.display())]
     Measurement {

@@ -5,6 +5,7 @@ mod bandwidth;
 mod compare;
 mod entry;
 mod error;
+mod function;
 mod inputs;
 mod replay;
 mod summary;
@@ -29,6 +30,8 @@ struct Arguments {
 enum Command {
     /// Runs one program in a bare loop, the way the backend runs it.
     Replay(replay::Options),
+    /// Runs one StableHLO function in a bare loop.
+    Function(function::Options),
     /// Measures how fast this machine reads memory.
     Bandwidth(bandwidth::Options),
     /// Prints ratios and goals from measurements of several contestants in alternating rounds.
@@ -42,6 +45,10 @@ fn run(command: &Command) -> Result<String, Error> {
     match command {
         Command::Replay(options) => {
             let report = replay::run(options)?;
+            Ok(if options.json { json(&report) } else { report.to_string() })
+        }
+        Command::Function(options) => {
+            let report = function::run(options)?;
             Ok(if options.json { json(&report) } else { report.to_string() })
         }
         Command::Bandwidth(options) => {

@@ -351,12 +351,13 @@ fn integers(bytes: &mut [u8]) -> &mut [i32] {
     bytemuck::try_cast_slice_mut(bytes).unwrap_or_default()
 }
 
-fn signed(tensor: &Tensor) -> Vec<i64> {
+/// Dims as the plugin takes them.
+pub fn signed(tensor: &Tensor) -> Vec<i64> {
     tensor.dims().iter().map(|dim| i64::try_from(*dim).unwrap_or(i64::MAX)).collect()
 }
 
 /// Both crates know the same types by the names that StableHLO gives them.
-fn element_type(dtype: DType) -> ElementType {
+pub fn element_type(dtype: DType) -> ElementType {
     let known = ElementType::ALL.iter().find(|known| known.to_string() == dtype.mlir_name());
     known.copied().unwrap_or(ElementType::U8)
 }

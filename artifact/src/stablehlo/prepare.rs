@@ -14,48 +14,60 @@ const ALIASING: &str = "tf.aliasing_output";
 /// only begins with one of theirs is left alone, and so are comments and strings. A text without a
 /// module of its own gets one.
 pub fn prepare(text: &str, entry: &str) -> String {
-    let mut scanner = Scanner { text, at: 0 };
     let mut edits: Vec<(Range<usize>, &str)> = Vec::new();
     // Whether the text has a module: the first of the two operations to come decides.
     let mut module = None;
-    let renamed = |name: &str| match name {
-        _ if entry == "main" => None,
-        "main" => Some(RENAMED_MAIN),
-        name if name == entry => Some("@main"),
-        _ => None,
-    };
-    while let Some(byte) = scanner.peek() {
-        let start = scanner.at;
-        if byte == b'@' {
-            let name = scanner.symbol();
-            if let Some(new) = name.as_deref().and_then(renamed) {
-                edits.push((start..scanner.at, new));
+    for token in tokens(text) {
+        match token {
+            Token::Word("module" | "builtin.module", _) => _ = module.get_or_insert(true),
+            Token::Word("func.func", end) => {
+                module.get_or_insert(false);
+                edits.extend(hiding(Scanner { text, at: end }, entry).map(|range| (range, "")));
             }
-        } else if scanner.skip_comment_or_string() {
-        } else if !super::is_identifier(byte) {
-            scanner.at += 1;
-            if matches!(byte, b'%' | b'#' | b'!' | b'^') {
-                scanner.identifier();
-            }
-        } else {
-            match scanner.identifier() {
-                "module" | "builtin.module" => _ = module.get_or_insert(true),
-                "func.func" => {
-                    module.get_or_insert(false);
-                    edits.extend(hiding(&scanner, entry).map(|range| (range, "")));
-                }
-                _ => {}
-            }
+            Token::Word(..) => {}
+            Token::Symbol(_, _) if entry == "main" => {}
+            Token::Symbol(name, range) if name == "main" => edits.push((range, RENAMED_MAIN)),
+            Token::Symbol(name, range) if name == entry => edits.push((range, "@main")),
+            Token::Symbol(..) => {}
         }
     }
     let body = edited(text, edits.iter().map(|(range, new)| (range.clone(), *new)));
     if module == Some(true) { body } else { format!("module @tlaloc_triton {{\n{body}\n}}\n") }
 }
 
+/// What is neither comment nor string nor punctuation.
+enum Token<'a> {
+    /// A symbol, without `@`, and where it stands.
+    Symbol(String, Range<usize>),
+    /// An identifier without a sigil, and where it ends.
+    Word(&'a str, usize),
+}
+
+fn tokens(text: &str) -> impl Iterator<Item = Token<'_>> {
+    let mut scanner = Scanner { text, at: 0 };
+    std::iter::from_fn(move || {
+        while let Some(byte) = scanner.peek() {
+            let start = scanner.at;
+            if byte == b'@' {
+                if let Some(name) = scanner.symbol() {
+                    return Some(Token::Symbol(name, start..scanner.at));
+                }
+            } else if super::is_identifier(byte) {
+                return Some(Token::Word(scanner.identifier(), scanner.at));
+            } else if !scanner.skip_comment_or_string() {
+                scanner.at += 1;
+                if matches!(byte, b'%' | b'#' | b'!' | b'^') {
+                    scanner.identifier();
+                }
+            }
+        }
+        None
+    })
+}
+
 /// Where the visibility of the function `entry` stands that hides it, if the scanner, behind a
 /// `func.func`, is at its definition.
-fn hiding(scanner: &Scanner<'_>, entry: &str) -> Option<Range<usize>> {
-    let mut scanner = Scanner { text: scanner.text, at: scanner.at };
+fn hiding(mut scanner: Scanner<'_>, entry: &str) -> Option<Range<usize>> {
     let mut hidden = None;
     loop {
         scanner.skip_blank();
@@ -100,6 +112,29 @@ impl Function {
         insertions.sort_unstable_by_key(|(at, _)| *at);
         let edits = insertions.iter().map(|(at, attribute)| (*at..*at, attribute.as_str()));
         Ok(Some(edited(text, edits)))
+    }
+}
+
+impl Function {
+    /// `text`, which the function was read from, with one more argument behind the others for each
+    /// of these results, aliased to it: whoever donates a buffer for it chooses where the result is
+    /// written. `None` where that cannot be: the text calls the function, or has aliased one of the
+    /// results itself.
+    pub fn with_places(&self, text: &str, results: &[usize]) -> Option<String> {
+        let named =
+            |token: &Token<'_>| matches!(token, Token::Symbol(name, _) if *name == self.name);
+        let aliased = self.arguments.iter().any(|argument| argument.attribute(ALIASING).is_some());
+        if aliased || tokens(text).filter(named).count() != 1 {
+            return None;
+        }
+        let mut places = String::new();
+        for result in results {
+            let ty = &self.results.get(*result)?.ty.text;
+            let separator = if self.arguments.is_empty() && places.is_empty() { "" } else { ", " };
+            places +=
+                &format!("{separator}%tlaloc_place_{result}: {ty} {{{ALIASING} = {result} : i32}}");
+        }
+        Some(edited(text, [(self.arguments_end..self.arguments_end, places.as_str())].into_iter()))
     }
 }
 

@@ -34,46 +34,78 @@ pub struct Program {
     pub file: String,
     /// The compiled module.
     pub executable: Executable,
+    /// The results that are written to memory given as further arguments, in their order.
+    pub places: Vec<usize>,
     /// The type of each input of the configuration.
     pub inputs: Vec<Tensor>,
 }
 
-/// Compiles an artifact, or takes it from the compile cache.
-pub fn compile(
-    client: &Arc<Client>,
-    source: &Source,
-    cache: Option<&CompileCache>,
-) -> Result<Executable, Error> {
-    let started = Instant::now();
-    let kept = cache.and_then(|cache| cache.load(client, &source.module));
-    let executable = match &kept {
-        Some(executable) => executable.clone(),
-        None => {
-            let compiled = client
-                .compile(&source.module)
-                .map_err(|error| Error::Compile { file: source.file.clone(), source: error })?;
-            if let Some(cache) = cache {
-                cache.store(&compiled, &source.module);
+/// A compiled module, and the results that the caller places.
+pub struct Compiled {
+    executable: Executable,
+    places: Vec<usize>,
+}
+
+impl Compiled {
+    /// Compiles an artifact, or takes it from the compile cache; with `placing` so that its large
+    /// outputs can be written where they are wanted.
+    pub fn new(
+        client: &Arc<Client>,
+        source: &Source,
+        placing: bool,
+        cache: Option<&CompileCache>,
+    ) -> Result<Self, Error> {
+        let started = Instant::now();
+        let placed = source.placing.as_ref().filter(|_| placing).and_then(|placing| {
+            // The module as it is tells better what is wrong with it.
+            let (executable, how) = compile(client, &placing.module, cache).ok()?;
+            Some((Compiled { executable, places: placing.results.clone() }, how))
+        });
+        let (compiled, how) = match placed {
+            Some(placed) => placed,
+            None => {
+                let (executable, how) = compile(client, &source.module, cache)
+                    .map_err(|error| Error::Compile { file: source.file.clone(), source: error })?;
+                (Compiled { executable, places: Vec::new() }, how)
             }
-            compiled
-        }
-    };
-    info!(
-        "{} {} (@{}) for {} in {} ms",
-        if kept.is_some() { "read from the compile cache" } else { "compiled" },
-        source.file,
-        source.function(),
-        client.device_name(),
-        started.elapsed().as_millis()
-    );
-    Ok(executable)
+        };
+        info!(
+            "{how} {} (@{}) for {} in {} ms",
+            source.file,
+            source.function(),
+            client.device_name(),
+            started.elapsed().as_millis()
+        );
+        Ok(compiled)
+    }
+
+    /// The program.
+    pub fn executable(&self) -> &Executable {
+        &self.executable
+    }
+}
+
+/// A program and how it was come by.
+fn compile(
+    client: &Arc<Client>,
+    module: &[u8],
+    cache: Option<&CompileCache>,
+) -> Result<(Executable, &'static str), tlaloc_pjrt::Error> {
+    if let Some(kept) = cache.and_then(|cache| cache.load(client, module)) {
+        return Ok((kept, "read from the compile cache"));
+    }
+    let compiled = client.compile(module)?;
+    if let Some(cache) = cache {
+        cache.store(&compiled, module);
+    }
+    Ok((compiled, "compiled"))
 }
 
 impl DeviceModel {
     /// Brings together what was compiled, and uploads the weights. Arguments were checked before.
     pub fn new(
         client: Arc<Client>,
-        compiled: Vec<Executable>,
+        compiled: Vec<Compiled>,
         signatures: &[Signature],
         plan: &Plan,
         directory: &Path,
@@ -81,7 +113,7 @@ impl DeviceModel {
         let programs: Vec<Program> = compiled
             .into_iter()
             .zip(signatures)
-            .map(|(executable, signature)| Program::new(executable, signature, plan))
+            .map(|(compiled, signature)| Program::new(compiled, signature, plan))
             .collect::<Result<_, _>>()?;
         let of_first = |argument: usize| signatures.first()?.arguments.get(argument).cloned();
         let states = plan.states.iter().filter_map(|state| of_first(state.argument)).collect();
@@ -99,7 +131,8 @@ impl DeviceModel {
 }
 
 impl Program {
-    fn new(executable: Executable, signature: &Signature, plan: &Plan) -> Result<Self, Error> {
+    fn new(compiled: Compiled, signature: &Signature, plan: &Plan) -> Result<Self, Error> {
+        let Compiled { executable, places } = compiled;
         let wrong = |found: String, expected: String| Error::Compiled {
             file: signature.file.clone(),
             found,
@@ -124,6 +157,7 @@ impl Program {
         Ok(Program {
             file: signature.file.clone(),
             executable,
+            places,
             inputs: (0..count).filter_map(input).collect(),
         })
     }

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use tlaloc_pjrt::{Argument, Buffer, Client, ElementType, HostView, Staging};
 use tracing::error;
+use triton_backend::OutputMemory;
 
 use super::binding::{self, Plan, Target};
+use super::block::Block;
 use super::device::{DeviceModel, Program, pjrt_shape, signed};
 use super::grouping::Group;
 use super::intake::{Bytes, Prepared};
 use super::paths::{Paths, Reason};
+use super::placement::{Left, Placement};
 use crate::dtype::element_type;
 
 /// The states of one instance and the memory that its executions need.
@@ -21,6 +24,8 @@ pub struct Executor {
     states: Vec<Buffer>,
     /// Memory that inputs are gathered in, by program and input, made when first needed.
     gathered: Vec<Vec<Gather>>,
+    /// Memory for outputs that are not written where the client wants them.
+    spare: Vec<Block>,
 }
 
 /// Where one input of a program is gathered.
@@ -53,7 +58,7 @@ impl Executor {
         let states = device.zeroed_states()?;
         let inputs = |program: &Program| program.inputs.iter().map(|_| Gather::default()).collect();
         let gathered = device.programs.iter().map(inputs).collect();
-        Ok(Executor { device, plan, paths, zero_copy, states, gathered })
+        Ok(Executor { device, plan, paths, zero_copy, states, gathered, spare: Vec::new() })
     }
 
     /// Bytes of all states.
@@ -61,7 +66,18 @@ impl Executor {
         self.states.iter().map(Buffer::bytes).sum()
     }
 
-    /// Runs a group and returns its outputs, in the order of the configuration.
+    /// The program for a group, which chose it.
+    pub fn program(&self, group: &Group) -> Option<&Program> {
+        self.device.programs.get(group.bucket.index)
+    }
+
+    /// Takes back memory of outputs that have been answered.
+    pub fn recycle(&mut self, blocks: impl Iterator<Item = Block>) {
+        self.spare.extend(blocks);
+    }
+
+    /// Runs a group and returns what is left of its outputs, in the order of the configuration.
+    /// `memories` are the client's, for as many outputs as are known.
     ///
     /// # Errors
     /// What went wrong, beginning with the artifact's file, and whether the states are lost.
@@ -69,16 +85,16 @@ impl Executor {
         &mut self,
         group: &Group,
         requests: &[&Prepared<'_>],
-    ) -> Result<Vec<Buffer>, String> {
+        memories: &mut [Option<OutputMemory<'_>>],
+    ) -> Result<Vec<Left>, String> {
         let device = self.device.clone();
         let Some(program) = device.programs.get(group.bucket.index) else {
             return Err("the program is gone".to_owned());
         };
-        let outputs = self.execute(program, group, requests).map_err(|error| {
+        self.execute(program, group, requests, memories).map_err(|error| {
             let lost = if self.states.iter().any(Buffer::is_deleted) { self.restore() } else { "" };
             format!("{}: {error}{lost}", program.file)
-        })?;
-        Ok(outputs)
+        })
     }
 
     fn execute(
@@ -86,7 +102,8 @@ impl Executor {
         program: &Program,
         group: &Group,
         requests: &[&Prepared<'_>],
-    ) -> Result<Vec<Buffer>, tlaloc_pjrt::Error> {
+        memories: &mut [Option<OutputMemory<'_>>],
+    ) -> Result<Vec<Left>, tlaloc_pjrt::Error> {
         let gathered = self.gathered.get_mut(group.bucket.index).map(Vec::as_mut_slice);
         let gathered = gathered.unwrap_or_default();
         let mut given = Vec::with_capacity(program.inputs.len());
@@ -124,6 +141,9 @@ impl Executor {
                 given.push(Given::Uploaded(uploaded));
             }
         }
+        let client = &self.device.client;
+        let mut placement = Placement::new(program, &self.plan);
+        let targets = placement.targets(client, memories, &mut self.spare)?;
         let mut states = self.states.iter_mut();
         let arguments = self.plan.arguments.iter().filter_map(|argument| match argument {
             binding::Argument::Input(input) => match given.get(*input)? {
@@ -139,23 +159,26 @@ impl Executor {
             }
             binding::Argument::State(_) => states.next().map(Argument::Donate),
         });
+        let arguments = arguments.chain(targets.into_iter().map(Argument::Place));
         let mut pending = program.executable.execute(arguments)?;
         pending.wait()?;
-        let mut outputs: Vec<(usize, Buffer)> = Vec::with_capacity(self.plan.results.len());
+        let mut outputs = Vec::with_capacity(self.plan.results.len());
         for (result, target) in self.plan.results.iter().enumerate() {
-            let Some(buffer) = pending.take(result) else { continue };
+            let given = pending.take(result);
             match target {
-                Target::Output(output) => outputs.push((*output, buffer)),
+                Target::Output(output) => {
+                    outputs.extend(placement.left(result, given).map(|left| (*output, left)));
+                }
                 // Kept whatever becomes of the outputs.
                 Target::State(state) => {
-                    if let Some(kept) = self.states.get_mut(*state) {
-                        *kept = buffer;
+                    if let (Some(kept), Some(new)) = (self.states.get_mut(*state), given) {
+                        *kept = new;
                     }
                 }
             }
         }
         outputs.sort_by_key(|(output, _)| *output);
-        Ok(outputs.into_iter().map(|(_, buffer)| buffer).collect())
+        Ok(outputs.into_iter().map(|(_, left)| left).collect())
     }
 
     /// Replaces states that a failed execution took, and says so.

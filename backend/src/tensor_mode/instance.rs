@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tracing::info;
 use triton_backend::{
-    Error as TritonError, Instance, InstanceContext, Request, Requests, Times, now_ns,
+    Code, Error as TritonError, Instance, InstanceContext, Request, Requests, Times, now_ns,
 };
 
 use super::TensorModel;
@@ -14,6 +14,7 @@ use super::error::Error;
 use super::executor::Executor;
 use super::grouping::{Group, group};
 use super::intake::{Prepared, prepare};
+use super::placement::memories;
 
 /// A model instance. Triton calls it from one thread at a time, and several instances at once.
 pub struct TensorInstance {
@@ -32,9 +33,22 @@ enum Outcome {
 
 /// What became of a group.
 struct Executed {
-    outputs: Result<Outputs, String>,
+    outputs: Result<Outputs, (Code, String)>,
     compute_start: u64,
     compute_end: u64,
+}
+
+/// The requests of one call.
+struct Batch<'a> {
+    requests: &'a [Request],
+    /// With the time at which its preparation began.
+    prepared: &'a [(u64, Result<Prepared<'a>, String>)],
+}
+
+impl<'a> Batch<'a> {
+    fn prepared(&self, index: usize) -> Option<&'a Prepared<'a>> {
+        self.prepared.get(index)?.1.as_ref().ok()
+    }
 }
 
 impl TensorInstance {
@@ -66,6 +80,10 @@ impl TensorInstance {
         for (request, outcome) in requests.into_iter().zip(outcomes) {
             self.answer(request, outcome, &mut executed);
         }
+        let mut executor = self.executor.lock();
+        for outputs in executed.into_iter().filter_map(|executed| executed.outputs.ok()) {
+            executor.recycle(outputs.into_blocks());
+        }
     }
 
     fn run(&self, requests: &[Request], called: u64) -> (Vec<Outcome>, Vec<Executed>) {
@@ -77,14 +95,10 @@ impl TensorInstance {
         });
         let groups = group(members, buckets, common.group_by_shape);
         let mut executor = self.executor.lock();
+        let batch = Batch { requests, prepared: &prepared };
         let executed: Vec<Executed> = groups
             .iter()
-            .map(|group| {
-                let request = |index: usize| prepared.get(index)?.1.as_ref().ok();
-                let requests: Vec<&Prepared<'_>> =
-                    group.members.iter().filter_map(|member| request(member.request)).collect();
-                self.run_group(&mut executor, group, &requests, called)
-            })
+            .map(|group| self.run_group(&mut executor, group, &batch, called))
             .collect();
         drop(executor);
         let mut outcomes: Vec<Outcome> = prepared
@@ -114,17 +128,46 @@ impl TensorInstance {
         &self,
         executor: &mut Executor,
         group: &Group,
-        requests: &[&Prepared<'_>],
+        batch: &Batch<'_>,
         called: u64,
     ) -> Executed {
+        let TensorModel { config, plan, buckets, paths, .. } = &*self.model;
+        let requests: Vec<&Prepared<'_>> =
+            group.members.iter().filter_map(|member| batch.prepared(member.request)).collect();
+        let asked = match (group.members.as_slice(), executor.program(group)) {
+            ([member], Some(program)) if group.is_direct() => {
+                batch.requests.get(member.request).map_or(Ok(Vec::new()), |request| {
+                    memories(request, program, plan, &config.outputs)
+                })
+            }
+            _ => Ok(Vec::new()),
+        };
+        let mut memories = match asked {
+            Ok(memories) => memories,
+            Err(error) => {
+                let now = now_ns();
+                let outputs = Err((error.code(), error.to_string()));
+                return Executed { outputs, compute_start: now, compute_end: now };
+            }
+        };
         let compute_start = now_ns();
-        let outputs = executor.run(group, requests);
+        let left = executor.run(group, &requests, &mut memories);
         let compute_end = now_ns();
-        let batching = self.model.buckets.batching();
+        let rows = buckets.batching().then_some(group.bucket.batch);
+        let delivered = left.and_then(|left| {
+            let mut outputs = Outputs::new(left, rows);
+            for (index, memory) in memories.iter_mut().enumerate() {
+                let Some(memory) = memory else { continue };
+                match outputs.deliver(index, memory)? {
+                    true => paths.output_copied(index),
+                    false => paths.output_in_place(index),
+                }
+            }
+            Ok(outputs)
+        });
         let times = Times { start: called, compute_start, compute_end, end: now_ns() };
         self.reports.report_batch(group.rows as u64, times);
-        let batch = batching.then_some(group.bucket.batch);
-        let outputs = outputs.map(|buffers| Outputs::new(buffers, batch));
+        let outputs = delivered.map_err(|reason| (Code::Internal, reason));
         Executed { outputs, compute_start, compute_end }
     }
 
@@ -144,7 +187,7 @@ impl TensorInstance {
         let Some(executed) = executed.get_mut(group) else { return };
         let Executed { outputs, compute_start, compute_end } = executed;
         let answered = match outputs {
-            Err(reason) => request.fail(TritonError::internal(named(reason))),
+            Err((code, reason)) => request.fail(TritonError::new(*code, named(reason))),
             Ok(outputs) => {
                 let declared = &self.model.config.outputs;
                 let wanted: Vec<bool> =
@@ -153,10 +196,12 @@ impl TensorInstance {
                     for (index, (tensor, _)) in
                         declared.iter().zip(&wanted).enumerate().filter(|(_, (_, wanted))| **wanted)
                     {
-                        outputs
+                        let copied = outputs
                             .write(index, tensor, rows, response)
                             .map_err(|error| TritonError::new(error.code(), named(&error)))?;
-                        self.model.paths.output_written(index);
+                        if copied {
+                            self.model.paths.output_copied(index);
+                        }
                     }
                     Ok(())
                 })

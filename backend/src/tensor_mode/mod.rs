@@ -8,6 +8,7 @@
 
 mod answer;
 mod binding;
+mod block;
 mod buckets;
 mod config;
 mod device;
@@ -17,6 +18,7 @@ mod grouping;
 mod instance;
 mod intake;
 mod paths;
+mod placement;
 mod signature;
 mod source;
 
@@ -33,7 +35,7 @@ pub use instance::TensorInstance;
 use self::binding::Plan;
 use self::buckets::Buckets;
 use self::config::TensorConfig;
-use self::device::DeviceModel;
+use self::device::{Compiled, DeviceModel};
 use self::paths::Paths;
 use self::signature::Signature;
 use self::source::Source;
@@ -65,7 +67,12 @@ impl TensorModel {
         let plan = Plan::read(&settings, &config)?;
         let directory = context.version_directory();
         let sources = source::read(&directory, &settings, &plan)?;
-        let model = Loading { config: &config, plan: &plan, directory: &directory };
+        let model = Loading {
+            config: &config,
+            plan: &plan,
+            directory: &directory,
+            zero_copy: common.zero_copy,
+        };
         let mut signatures: Option<Vec<Signature>> =
             sources.iter().map(|source| source.signature.clone()).collect();
         if let Some(signatures) = &signatures {
@@ -92,6 +99,7 @@ struct Loading<'a> {
     config: &'a TensorConfig,
     plan: &'a Plan,
     directory: &'a Path,
+    zero_copy: bool,
 }
 
 impl Loading<'_> {
@@ -108,14 +116,17 @@ impl Loading<'_> {
         signatures: &mut Option<Vec<Signature>>,
         cache: Option<&CompileCache>,
     ) -> Result<DeviceModel, Error> {
+        let placing = self.zero_copy && client.shares_host_memory();
         let compiled = sources
             .iter()
-            .map(|source| device::compile(&client, source, cache))
+            .map(|source| Compiled::new(&client, source, placing, cache))
             .collect::<Result<Vec<_>, _>>()?;
         let signatures = match signatures {
             Some(signatures) => signatures,
             unknown => {
-                let of = |(source, program)| Source::compiled_signature(source, program);
+                let of = |(source, compiled): (&Source, &Compiled)| {
+                    source.compiled_signature(compiled.executable())
+                };
                 let read: Vec<_> =
                     sources.iter().zip(&compiled).map(of).collect::<Result<_, _>>()?;
                 self.check(&read)?;

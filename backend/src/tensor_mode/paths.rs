@@ -86,14 +86,24 @@ impl Paths {
         }
     }
 
-    /// An output is written to the response's memory from where the execution left it.
-    pub fn output_written(&self, output: usize) {
+    /// An output is written to the client's memory by the execution.
+    pub fn output_in_place(&self, output: usize) {
         let Some(told) = self.outputs.get(output) else { return };
         if first(&told.direct) {
             info!(
                 parent: &self.span,
-                "output '{}' is written once, from device memory into the client's host memory",
-                told.name
+                "output '{}' is written in place into host memory (no host copy)", told.name
+            );
+        }
+    }
+
+    /// An output is copied to the client's memory from where the execution left it.
+    pub fn output_copied(&self, output: usize) {
+        let Some(told) = self.outputs.get(output) else { return };
+        if first(&told.copied) {
+            info!(
+                parent: &self.span,
+                "output '{}' is copied from device memory into host memory", told.name
             );
         }
     }

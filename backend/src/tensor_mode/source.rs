@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tlaloc_artifact::stablehlo::{Module, calls_kernels, is_bytecode, prepare};
+use tlaloc_artifact::stablehlo::{Function, Module, calls_kernels, is_bytecode, prepare};
 use tlaloc_pjrt::Executable;
 
 use super::binding::{Plan, check_path};
@@ -13,6 +13,9 @@ use crate::settings::TensorSettings;
 /// The name of the function that a compiled module is entered by.
 const MAIN: &str = "main";
 
+/// An output of fewer bytes is copied to its client faster than a parameter more is passed around.
+const PLACED_FROM: usize = 256 << 10;
+
 /// One artifact.
 #[derive(Debug)]
 pub struct Source {
@@ -20,8 +23,19 @@ pub struct Source {
     pub file: String,
     /// The module to compile: text or bytecode.
     pub module: Vec<u8>,
+    /// The same for a device that writes large outputs where it is told to.
+    pub placing: Option<Placing>,
     /// Its signature; none of bytecode, which only the compiled program tells.
     pub signature: Option<Signature>,
+}
+
+/// A module with one more argument for each large output, which is aliased to it.
+#[derive(Debug)]
+pub struct Placing {
+    /// Its text.
+    pub module: Vec<u8>,
+    /// The results, in the order of their arguments.
+    pub results: Vec<usize>,
 }
 
 /// Reads every artifact of a model.
@@ -57,7 +71,12 @@ impl Source {
                          parameter names @{entry}"
                     ),
                 }),
-                _ => Ok(Source { file: file.to_owned(), module: bytes, signature: None }),
+                _ => Ok(Source {
+                    file: file.to_owned(),
+                    module: bytes,
+                    placing: None,
+                    signature: None,
+                }),
             };
         }
         let wrong = |reason: String| Error::NotStableHlo { file: file.to_owned(), reason };
@@ -100,8 +119,13 @@ impl Source {
                 result: state.map(|state| state.result).unwrap_or_default(),
             }
         })?;
+        let placing = match &aliased {
+            // The result of a state is in the state's memory.
+            Some(_) => None,
+            None => Placing::new(&text, function, &signature),
+        };
         let module = prepare(aliased.as_ref().unwrap_or(&text), &function.name).into_bytes();
-        Ok(Source { file: file.to_owned(), module, signature: Some(signature) })
+        Ok(Source { file: file.to_owned(), module, placing, signature: Some(signature) })
     }
 
     /// The name of the function that is served.
@@ -119,5 +143,22 @@ impl Source {
             file: self.file.clone(),
             reason: "is MLIR bytecode; write it as text".to_owned(),
         })
+    }
+}
+
+impl Placing {
+    fn new(text: &str, function: &Function, signature: &Signature) -> Option<Self> {
+        let results: Vec<usize> = signature
+            .results
+            .iter()
+            .enumerate()
+            .filter(|(_, tensor)| tensor.bytes() >= PLACED_FROM)
+            .map(|(result, _)| result)
+            .collect();
+        if results.is_empty() {
+            return None;
+        }
+        let placed = function.with_places(text, &results)?;
+        Some(Placing { module: prepare(&placed, &function.name).into_bytes(), results })
     }
 }

@@ -1,5 +1,6 @@
 //! Buffers: arrays on a device.
 
+use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use tlaloc_pjrt_sys::{
     PJRT_Client_BufferFromHostBuffer_Args, PJRT_Client_CreateViewOfDeviceBuffer_Args, Versioned,
 };
 
-use crate::api::call;
+use crate::api::{Api, call};
 use crate::client::Client;
 use crate::error::Error;
 use crate::event::Event;
@@ -64,7 +65,8 @@ impl Client {
         }
         let semantics = sys::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
         // SAFETY: the bytes are not needed after this call, which waits for the copy.
-        let (buffer, returned) = unsafe { self.buffer_from_host(shape, bytes, semantics) }?;
+        let (buffer, returned) =
+            unsafe { self.buffer_from_host(shape, NonNull::from(bytes).cast(), semantics) }?;
         wait_for_copy(returned)?;
         Ok(buffer)
     }
@@ -116,7 +118,8 @@ impl Client {
         };
         // SAFETY: a buffer that reads the bytes in place holds the mapping until they are returned,
         // and nothing writes to it; one that does not has copied them before this call returns.
-        let (mut buffer, returned) = unsafe { self.buffer_from_host(shape, bytes, semantics) }?;
+        let (mut buffer, returned) =
+            unsafe { self.buffer_from_host(shape, NonNull::from(bytes).cast(), semantics) }?;
         // Plugins copy what is not aligned to their liking without a word. Waiting for the return of
         // bytes that are read in place would be waiting for ever.
         let copied = buffer.device_address().is_some_and(|at| at != bytes.as_ptr().addr());
@@ -128,20 +131,21 @@ impl Client {
         Ok(buffer)
     }
 
-    /// Makes a buffer and the event that tells when its device reads `bytes` no more.
+    /// Makes a buffer and the event that tells when its device touches `memory` no more.
     ///
     /// # Safety
-    /// `bytes` must stay alive and unchanged until that event.
-    unsafe fn buffer_from_host(
+    /// `memory` must hold the array and stay alive until that event, in nobody else's use where the
+    /// semantics are mutable, and unchanged otherwise.
+    pub(crate) unsafe fn buffer_from_host(
         self: &Arc<Self>,
         shape: Shape,
-        bytes: &[u8],
+        memory: NonNull<u8>,
         semantics: sys::PJRT_HostBufferSemantics,
     ) -> Result<(Buffer, Option<Event>), Error> {
         let (dims, num_dims) = shape.raw_dims();
         let mut args = PJRT_Client_BufferFromHostBuffer_Args {
             client: self.raw(),
-            data: bytes.as_ptr().cast(),
+            data: memory.as_ptr().cast_const().cast(),
             type_: shape.element_type().raw(),
             dims,
             num_dims,
@@ -149,8 +153,7 @@ impl Client {
             device: self.device(),
             ..Versioned::new()
         };
-        // SAFETY: client and device are alive, and `bytes` has the size of the array (checked by the
-        // callers).
+        // SAFETY: client and device are alive; the memory is the caller's promise.
         unsafe { call!(self.api(), PJRT_Client_BufferFromHostBuffer, &mut args) }?;
         // SAFETY: ours alone, if there is one.
         let returned = unsafe { Event::new(self.api(), args.done_with_host_buffer) };
@@ -239,7 +242,8 @@ impl Buffer {
     /// Where the array lies in the device's memory, to be compared and never read; none where the
     /// plugin does not tell, and for a deleted buffer.
     pub fn device_address(&self) -> Option<usize> {
-        Some(self.hold().ok()?.address.addr())
+        // SAFETY: the buffer is alive.
+        unsafe { device_address(self.client.api(), self.raw()) }
     }
 
     /// Whether the array is gone, because an execution took it. A buffer whose state the plugin
@@ -298,26 +302,19 @@ impl Buffer {
         if size.on_device_size_in_bytes != self.bytes() {
             return Ok(None);
         }
-        let hold = self.hold()?;
-        Ok(Some(HostBytes { hold }))
+        // SAFETY: the buffer is alive while `self` is borrowed.
+        let hold = unsafe { Hold::new(self.client.api(), self.raw()) }?;
+        Ok(Some(HostBytes { hold, bytes: self.bytes() }))
     }
+}
 
-    /// Pins the array's memory and asks for its address.
-    fn hold(&self) -> Result<Hold<'_>, Error> {
-        let api = self.client.api();
-        let buffer = self.raw();
-        let mut increase =
-            PJRT_Buffer_IncreaseExternalReferenceCount_Args { buffer, ..Versioned::new() };
-        // SAFETY: the buffer is alive.
-        unsafe { call!(api, PJRT_Buffer_IncreaseExternalReferenceCount, &mut increase) }?;
-        let mut hold = Hold { buffer: self, address: ptr::null() };
-        let mut pointer =
-            PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args { buffer, ..Versioned::new() };
-        // SAFETY: the buffer is alive and held.
-        unsafe { call!(api, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, &mut pointer) }?;
-        hold.address = pointer.device_memory_ptr.cast();
-        Ok(hold)
-    }
+/// Where a buffer's array lies in the device's memory; none where the plugin does not tell.
+///
+/// # Safety
+/// `buffer` must be a buffer of `api`'s plugin.
+pub(crate) unsafe fn device_address(api: Api, buffer: *mut PJRT_Buffer) -> Option<usize> {
+    // SAFETY: the caller's promise.
+    Some(unsafe { Hold::new(api, buffer) }.ok()?.address.addr())
 }
 
 impl Drop for Buffer {
@@ -338,19 +335,40 @@ impl Drop for Buffer {
 /// An external reference to a buffer: while it lives, the plugin neither frees nor moves the memory.
 #[derive(Debug)]
 struct Hold<'a> {
-    buffer: &'a Buffer,
+    api: Api,
+    buffer: *mut PJRT_Buffer,
     address: *const u8,
+    borrow: PhantomData<&'a Buffer>,
+}
+
+impl Hold<'_> {
+    /// Pins the array's memory and asks for its address.
+    ///
+    /// # Safety
+    /// `buffer` must be a buffer of `api`'s plugin for as long as this lives.
+    unsafe fn new(api: Api, buffer: *mut PJRT_Buffer) -> Result<Self, Error> {
+        let mut increase =
+            PJRT_Buffer_IncreaseExternalReferenceCount_Args { buffer, ..Versioned::new() };
+        // SAFETY: the caller's promise.
+        unsafe { call!(api, PJRT_Buffer_IncreaseExternalReferenceCount, &mut increase) }?;
+        let mut hold = Hold { api, buffer, address: ptr::null(), borrow: PhantomData };
+        let mut pointer =
+            PJRT_Buffer_OpaqueDeviceMemoryDataPointer_Args { buffer, ..Versioned::new() };
+        // SAFETY: the buffer is alive and held.
+        unsafe { call!(api, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, &mut pointer) }?;
+        hold.address = pointer.device_memory_ptr.cast();
+        Ok(hold)
+    }
 }
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
         let mut args = PJRT_Buffer_DecreaseExternalReferenceCount_Args {
-            buffer: self.buffer.raw(),
+            buffer: self.buffer,
             ..Versioned::new()
         };
-        let api = self.buffer.client.api();
         // SAFETY: the buffer is alive and its count was increased. An error leaks the memory.
-        let _ = unsafe { call!(api, PJRT_Buffer_DecreaseExternalReferenceCount, &mut args) };
+        let _ = unsafe { call!(self.api, PJRT_Buffer_DecreaseExternalReferenceCount, &mut args) };
     }
 }
 
@@ -358,19 +376,19 @@ impl Drop for Hold<'_> {
 #[derive(Debug)]
 pub struct HostBytes<'a> {
     hold: Hold<'a>,
+    bytes: usize,
 }
 
 impl Deref for HostBytes<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        let bytes = self.hold.buffer.bytes();
-        if bytes == 0 {
+        if self.bytes == 0 {
             return &[];
         }
         // SAFETY: the host's memory, of this size, complete (awaited) and pinned; executions write
         // only to buffers donated to them, which takes the buffer `&mut`.
-        unsafe { std::slice::from_raw_parts(self.hold.address, bytes) }
+        unsafe { std::slice::from_raw_parts(self.hold.address, self.bytes) }
     }
 }
 

@@ -8,10 +8,11 @@ use tlaloc_pjrt_sys::{
 };
 
 use crate::api::call;
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, device_address};
 use crate::compile::{Executable, Loaded};
-use crate::error::{Error, Failure};
+use crate::error::{Code, Error, Failure};
 use crate::event::Event;
+use crate::host_target::HostTarget;
 use crate::host_view::HostView;
 use crate::staging::{Region, StagedInput};
 
@@ -29,6 +30,11 @@ pub enum Argument<'a> {
     /// Memory of others, read where it lies. An execution with such an argument has ended when
     /// [`Executable::execute`] returns.
     Borrowed(&'a HostView<'a>),
+    /// Memory of others that an output is written to, for a parameter that the body aliases to the
+    /// output (`tf.aliasing_output`). The execution has ended when [`Executable::execute`] returns,
+    /// and the output is in the memory where [`Pending::take`] does not give it: plugins may put it
+    /// elsewhere.
+    Place(HostTarget<'a>),
 }
 
 /// An execution on its way. Dropping it waits for its end.
@@ -78,30 +84,33 @@ impl Executable {
         };
         let scratch = &mut pending.scratch;
         let mut borrowed = false;
+        let mut targets = Vec::new();
         for (argument, index) in arguments.into_iter().zip(0_i64..) {
-            let buffer = match argument {
-                Argument::Donate(buffer) => buffer,
-                Argument::Keep(buffer) => {
-                    scratch.kept.push(index);
-                    buffer
-                }
+            let (buffer, kept) = match &argument {
+                Argument::Donate(buffer) => (Some(&**buffer), false),
+                Argument::Keep(buffer) => (Some(*buffer), true),
                 Argument::Staged(input) => {
-                    scratch.kept.push(index);
                     if !scratch.staged.last().is_some_and(|last| Arc::ptr_eq(last, input.region)) {
                         scratch.staged.push(input.region.clone());
                     }
-                    input.view
+                    (Some(input.view), true)
                 }
                 Argument::Borrowed(view) => {
-                    scratch.kept.push(index);
                     borrowed = true;
-                    &view.buffer
+                    (Some(&view.buffer), true)
                 }
+                Argument::Place(target) => (target.buffer(), false),
             };
-            if !Arc::ptr_eq(buffer.client(), client) {
+            let Some(buffer) = buffer.filter(|buffer| Arc::ptr_eq(buffer.client(), client)) else {
                 return Err(Error::ForeignArgument { index: scratch.arguments.len() });
+            };
+            if kept {
+                scratch.kept.push(index);
             }
             scratch.arguments.push(buffer.raw());
+            if let Argument::Place(target) = argument {
+                targets.push(target);
+            }
         }
         scratch.outputs.resize(self.num_outputs(), ptr::null_mut());
 
@@ -125,16 +134,17 @@ impl Executable {
         };
         // SAFETY: the executable and all arguments (borrowed for `'a`) are alive, the lists outlive
         // the call and the output list has room for every output. What the execution goes on to read
-        // is held by the plugin, by `pending` where it is staged memory, or read to the end below
-        // where it is borrowed.
+        // or write is held by the plugin, by `pending` where it is staged memory, or of no use to it
+        // any more before this function returns where it is borrowed.
         unsafe { call!(client.api(), PJRT_LoadedExecutable_Execute, &mut args) }?;
         let [event] = events;
         let event = client.api().non_null("PJRT_LoadedExecutable_Execute", event)?;
         // SAFETY: ours alone.
         pending.event = unsafe { Event::new(client.api(), event.as_ptr()) };
-        if borrowed {
+        if borrowed || !targets.is_empty() {
             // Whoever waits later is told of a failure again.
             let _ = pending.wait();
+            pending.give_back(&targets);
         }
         Ok(pending)
     }
@@ -153,6 +163,30 @@ impl Pending {
         match &self.failure {
             None => Ok(()),
             Some(failure) => Err(Error::Execution(failure.clone())),
+        }
+    }
+
+    /// Destroys the outputs that lie in memory of others, after the end of the execution.
+    fn give_back(&mut self, targets: &[HostTarget<'_>]) {
+        if targets.is_empty() {
+            return;
+        }
+        for index in 0..self.scratch.outputs.len() {
+            let Some(raw) = self.scratch.outputs.get(index).filter(|raw| !raw.is_null()) else {
+                continue;
+            };
+            // SAFETY: an output of this execution that was not taken.
+            let address = unsafe { device_address(self.executable.client.api(), *raw) };
+            let elsewhere =
+                address.is_some_and(|address| targets.iter().all(|t| t.address() != address));
+            if elsewhere && self.failure.is_none() {
+                continue;
+            }
+            drop(self.take(index));
+            if address.is_none() && self.failure.is_none() {
+                let message = format!("the plugin does not tell where it wrote output {index}");
+                self.failure = Some(Failure { code: Code::Unimplemented, message });
+            }
         }
     }
 

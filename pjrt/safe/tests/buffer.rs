@@ -171,3 +171,41 @@ fn memory_that_cannot_be_borrowed() {
     assert!(matches!(view(&memory.0[..60], &[16]), Err(Error::Size { .. })));
     assert!(matches!(view(&memory.0, &[-1]), Err(Error::Shape { .. })));
 }
+
+/// The output of a body that is aliased to a lent parameter is in the lent memory.
+#[test]
+fn outputs_are_written_to_lent_memory() {
+    let Some(client) = support::client() else { return };
+    let program = client
+        .compile(
+            "module { func.func @main(%x: tensor<16xf32>, %place: tensor<16xf32> \
+             {tf.aliasing_output = 1 : i32}) -> (tensor<16xf32>, tensor<16xf32>) {
+               %y = stablehlo.multiply %x, %x : tensor<16xf32>
+               %z = stablehlo.add %y, %x : tensor<16xf32>
+               return %y, %z : tensor<16xf32>, tensor<16xf32> } }",
+        )
+        .unwrap();
+    let mut memory = Aligned([0; 128]);
+    for round in 0..100_u8 {
+        let x: Vec<f32> = (0..16_u8).map(|i| f32::from(i) - f32::from(round)).collect();
+        let (input, output) = memory.0.split_at_mut(64);
+        input.copy_from_slice(&support::f32_bytes(&x));
+        let view = client.view_host(ElementType::F32, &[16], input).unwrap().unwrap();
+        let target = client.lend_host(ElementType::F32, &[16], output).unwrap().unwrap();
+        let arguments = [Argument::Borrowed(&view), Argument::Place(target)];
+        let mut pending = program.execute(arguments).unwrap();
+        pending.wait().unwrap();
+        assert!(pending.take(1).is_none(), "it is in the lent memory");
+        let expected: Vec<f32> = x.iter().map(|x| x * x + x).collect();
+        assert_eq!(support::f32_values(output), expected);
+        let squares: Vec<f32> = x.iter().map(|x| x * x).collect();
+        let y = pending.take(0).unwrap();
+        assert_eq!(support::f32_values(&y.host_bytes().unwrap().unwrap()), squares);
+    }
+    // Memory that was lent and never used is given back, too.
+    let target = client.lend_host(ElementType::F32, &[16], &mut memory.0[..64]).unwrap().unwrap();
+    drop(target);
+    let target = client.lend_host(ElementType::F32, &[16], &mut memory.0[64..]).unwrap().unwrap();
+    assert!(program.execute([Argument::Place(target)]).is_err(), "an argument is missing");
+    assert!(client.lend_host(ElementType::F32, &[16], &mut memory.0[4..68]).unwrap().is_none());
+}

@@ -1,13 +1,16 @@
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::ptr::{self, NonNull};
 
 use tracing::error;
 use triton_backend_sys as sys;
 
 use crate::call::{get, lossy, text};
+use crate::data_type::DataType;
 use crate::error::{Error, check};
 use crate::input::Input;
 use crate::instance::{Instance, Times};
+use crate::output_memory::{Begun, OutputMemory, addresses, overlap};
 use crate::parameter::ParameterValue;
 use crate::response::Response;
 
@@ -30,7 +33,10 @@ impl Iterator for Requests<'_> {
     type Item = Request;
 
     fn next(&mut self) -> Option<Request> {
-        self.left.by_ref().find_map(|raw| NonNull::new(*raw)).map(|raw| Request { raw })
+        self.left
+            .by_ref()
+            .find_map(|raw| NonNull::new(*raw))
+            .map(|raw| Request { raw, begun: RefCell::default() })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -51,6 +57,8 @@ impl Drop for Requests<'_> {
 #[derive(Debug)]
 pub struct Request {
     raw: NonNull<sys::TRITONBACKEND_Request>,
+    /// The response, where it was begun before the answer.
+    begun: RefCell<Option<Begun>>,
 }
 
 // SAFETY: Triton lets any one thread at a time use a request; `&Request` does not leave a thread.
@@ -225,6 +233,42 @@ impl Request {
         })
     }
 
+    /// Adds an output to the response before the request is answered, and gives its memory, for an
+    /// output that is to be written where the client wants it while the inputs are still read.
+    /// [`respond`](Self::respond) sends it with the others.
+    ///
+    /// # Errors
+    /// As [`Response::output_buffer`].
+    pub fn output_memory(
+        &self,
+        output: &str,
+        data_type: DataType,
+        shape: &[i64],
+        byte_size: usize,
+    ) -> Result<OutputMemory<'_>, Error> {
+        let mut begun = self.begun.borrow_mut();
+        let begun = match &mut *begun {
+            Some(begun) => begun,
+            none => {
+                // SAFETY: the request lives until it is answered, which takes the response.
+                let response = unsafe { Response::begin(self.raw.as_ptr()) }?;
+                none.insert(Begun { response, given: Vec::new() })
+            }
+        };
+        let memory = begun.response.output_buffer(output, data_type, shape, byte_size)?;
+        let range = addresses(memory);
+        let mut alone = !begun.given.iter().any(|given| overlap(given, &range));
+        for input in self.inputs() {
+            for piece in input?.pieces() {
+                alone &= !overlap(&addresses(piece?), &range);
+            }
+        }
+        begun.given.push(range);
+        // SAFETY: memory of the response, which lives until the request is answered, and is the
+        // backend's until then but for what `alone` tells of.
+        Ok(unsafe { OutputMemory::new(NonNull::from(memory).cast(), byte_size, alone) })
+    }
+
     /// Answers with the outputs that `fill` adds to the response, or with the error it returns.
     pub fn respond(self, fill: impl FnOnce(&mut Response<'_>) -> Result<(), Error>) -> Answered {
         let result = self.answer(fill);
@@ -245,7 +289,9 @@ impl Request {
         fill: impl FnOnce(&mut Response<'_>) -> Result<(), Error>,
     ) -> Result<(), Error> {
         let mut filled = Ok(());
-        Response::new(self)
+        let begun = self.begun.take().map(|begun| begun.response);
+        begun
+            .map_or_else(|| Response::new(self), Ok)
             .and_then(|mut response| {
                 filled = fill(&mut response);
                 response.send(filled.as_ref().err())

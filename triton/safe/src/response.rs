@@ -19,10 +19,17 @@ pub struct Response<'a> {
 
 impl<'a> Response<'a> {
     pub(crate) fn new(request: &'a Request) -> Result<Self, Error> {
+        // SAFETY: the request lives for `'a`.
+        unsafe { Response::begin(request.as_ptr()) }
+    }
+
+    /// # Safety
+    /// `request` must be a request that lives for `'a`.
+    pub(crate) unsafe fn begin(request: *mut sys::TRITONBACKEND_Request) -> Result<Self, Error> {
         let call = "TRITONBACKEND_ResponseNew";
         let mut raw = ptr::null_mut();
-        // SAFETY: the request lives, `raw` is writable.
-        unsafe { check(call, sys::TRITONBACKEND_ResponseNew(&mut raw, request.as_ptr()))? };
+        // SAFETY: the caller's promise; `raw` is writable.
+        unsafe { check(call, sys::TRITONBACKEND_ResponseNew(&mut raw, request))? };
         let raw = NonNull::new(raw).ok_or(Error::NoObject { call })?;
         Ok(Response { raw, request: PhantomData })
     }
