@@ -53,7 +53,14 @@ pub(super) fn write(f: &mut Function, pool: &Value, indices: &Value, tokens: &Va
         f.concatenate(&[tokens.clone(), padding], 0)
     };
     let narrowed = narrow(f, &padded, pool.dtype());
-    f.scatter_into_pool(pool, indices, &narrowed)
+    if pool.dtype() != DType::F8E4M3Fn {
+        return f.scatter_into_pool(pool, indices, &narrowed);
+    }
+    // The CPU compiler would widen the whole pool to f16 and back for a scatter of 8-bit floats. As
+    // integers it is copied, which is the less.
+    let (bits, update) = (f.bitcast(pool, DType::U8), f.bitcast(&narrowed, DType::U8));
+    let written = f.scatter_into_pool(&bits, indices, &update);
+    f.bitcast(&written, DType::F8E4M3Fn)
 }
 
 /// `tokens` in the element type of a pool, rounded to nearest even (artifact format §12).

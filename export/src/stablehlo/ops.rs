@@ -193,6 +193,14 @@ impl Function {
         self.push(dtype, a.dims.clone(), text)
     }
 
+    /// The bits of `a` as another element type of the same size.
+    pub fn bitcast(&mut self, a: &Value, dtype: DType) -> Value {
+        assert_eq!(a.dtype.size(), dtype.size(), "bits of {} as {dtype}", a.dtype);
+        let to = type_text(dtype, &a.dims);
+        let text = format!("stablehlo.bitcast_convert {} : ({}) -> {to}", a.name, a.ty());
+        self.push(dtype, a.dims.clone(), text)
+    }
+
     /// f32 values rounded to those that bf16 holds. Unlike a conversion there and back, no compiler
     /// may leave this out.
     pub fn round_to_bf16(&mut self, a: &Value) -> Value {

@@ -78,6 +78,8 @@ struct Case {
     attention: AttentionSpec,
     context: usize,
     block_size: usize,
+    /// Of the pools, where these are not windowed.
+    pages: usize,
     windowed: Option<WindowedPools>,
     pool_dtype: DType,
     orientation: Orientation,
@@ -92,6 +94,7 @@ impl Case {
             attention,
             context,
             block_size,
+            pages: 1 + 4 * context / block_size,
             windowed: None,
             pool_dtype: DType::F32,
             orientation: Orientation::FeatureMajor,
@@ -118,7 +121,7 @@ impl Case {
     }
 
     fn num_blocks(&self) -> usize {
-        self.windowed.map_or(1 + 4 * self.columns(), |windowed| windowed.num_blocks)
+        self.windowed.map_or(self.pages, |windowed| windowed.num_blocks)
     }
 
     /// The program of a call with `tokens` columns for each of `batch` rows.
@@ -127,7 +130,7 @@ impl Case {
         let cx = Context {
             bucket: Bucket { kind, batch, context: self.context, tokens },
             pools: PoolShape {
-                num_blocks: 1 + 4 * self.columns(),
+                num_blocks: self.pages,
                 block_size: self.block_size,
                 state_slots: 1,
                 windowed: self.windowed,
@@ -460,5 +463,21 @@ fn pools_of_narrower_numbers() {
         assert!(worst < 2e-6, "{pool_dtype}: {worst:e}");
         let unrounded = outputs.worst(Expected::of(&case.attention));
         assert!(unrounded > 1e-4, "{pool_dtype} control: {unrounded:e}");
+    }
+}
+
+/// A pool that is copied or widened is there once more in temporary memory. (Those of 8-bit floats
+/// are copied, as bytes.)
+#[test]
+fn pools_are_updated_in_place() {
+    let Some(client) = client() else { return };
+    for (pool_dtype, copies) in [(DType::F32, 0), (DType::Bf16, 0), (DType::F8E4M3Fn, 2)] {
+        for tokens in [1, 64] {
+            let case = Case::new(attention(4, 2, 8), 256, 4);
+            let case = Case { pool_dtype, pages: 20_000, ..case };
+            let temporary = case.program(&client, 1, tokens).memory_stats().unwrap().temp;
+            let pool = 20_000 * 4 * 2 * 8 * pool_dtype.size();
+            assert!(temporary < copies * pool + pool / 4, "{pool_dtype}: {temporary} of {pool}");
+        }
     }
 }
