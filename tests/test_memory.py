@@ -74,3 +74,34 @@ def test_pools_and_resident_memory(row, repository, server, checkpoint):
     assert abs(rows[0] - rows[1]).max() <= 1e-4 * abs(rows[1]).max()
     with row.control("pools without rings in the place of those with them"):
         assert resident <= 1.05 * (pool_bytes(True) + temporary) + CONSTANT
+
+
+def test_a_program_that_copies_a_pool_is_told_of(repository, server):
+    """Its address does not tell: the pool is written in place and read as it was before."""
+    artifact = models.export(
+        fixtures.tiny_checkpoint("llama"),
+        "llama-copies",
+        contexts=[64],
+        batches=[1],
+        prefill_chunk=16,
+        num_blocks=2049,
+    )
+    repository.add(artifact, "in_place")
+    model = repository.add(artifact, "copying")
+    for body in (model.version / "bodies").iterdir():
+        text, count = re.subn(
+            r"\n( *)return (%\S+), (%\S+), (.* : tensor<\S+>, (tensor<2049\S+>))",
+            r"\n\1%both = stablehlo.add \3, %keyCache0 : \5\n\1return \2, %both, \4",
+            body.read_text(),
+            count=1,
+        )
+        assert count == 1
+        model.write(body, text.encode())
+    for name in ("in_place", "copying"):
+        server.load(name)
+        server.unload(name)
+    warned = r"model '(\w+)': (\w+) needs \d+ bytes of temporary memory, \d+ more .* copies KV pools"
+    assert sorted(server.log.find(warned)) == [
+        ("copying", "decode_b1_c64"),
+        ("copying", "prefill_b1_c64_t16"),
+    ]

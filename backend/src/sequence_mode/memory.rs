@@ -41,14 +41,14 @@ pub fn largest(programs: &[Program]) -> String {
 const LEAST_POOL: usize = MIB;
 
 /// Warns of a program that seems to copy pools although it writes them in place: the same device
-/// address proves nothing, temporary memory does. A copied pool comes on top of what a call may
-/// need, which is estimated from above; where that is more than a pool, nothing is told. Weights
-/// that are stored the other way round than they are multiplied look the same.
+/// address proves nothing, temporary memory does. It holds a whole pool then, and is more than what
+/// a call may need, which is estimated from above. Weights that are stored the other way round than
+/// they are multiplied look the same.
 pub fn warn_of_copies(artifact: &Artifact, entry: &Entry, executable: &Executable) {
     let Some(stats) = executable.memory_stats() else { return };
     let Some(pool) = artifact.pools().iter().map(|pool| pool.tensor.bytes()).max() else { return };
     let needed = working_memory(artifact, entry);
-    if pool >= LEAST_POOL && stats.temp >= pool.saturating_add(needed) {
+    if pool >= LEAST_POOL && stats.temp >= pool && stats.temp > needed {
         warn!(
             "{} needs {} bytes of temporary memory, {} more than its rows take: it copies KV pools \
              (the largest has {pool} bytes) or weights on every run",
