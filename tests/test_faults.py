@@ -1,17 +1,20 @@
 """Executions, uploads and compilations that fail, on a plugin that fails on demand."""
 
 import contextlib
+import itertools
 import os
 import shutil
 
 import pytest
-from harness import environment, fixtures, models, window
-from harness.decoding import LOGITS, assert_close, greedy_alone, logits
+from harness import environment, fixtures, models
+from harness.decoding import greedy_alone
 from harness.server import LoadError, running
 from tritonclient.utils import InferenceServerException
 
 PROMPT = fixtures.tiny_oracle("llama")["prompts"][2]
 EXPECTED = PROMPT["greedy_ids"]
+WINDOWED = fixtures.tiny_oracle("gemma3")["prompts"][3]
+HYBRID = fixtures.tiny_oracle("qwen3_5")["prompts"][2]
 
 
 class Plan:
@@ -49,6 +52,29 @@ def server(repository, plan):
         copy = repository.path.with_name(f"{repository.path.name}-{hidden}.so")
         shutil.copyfile(plugin, copy)
         repository.add(artifact, f"without_{hidden}").set_parameter("pjrt_plugin_path", copy)
+    # Room for four rings of 6 pages (artifact format §8).
+    windowed = models.export(
+        fixtures.tiny_checkpoint("gemma3"),
+        "gemma3-faults",
+        contexts=[64],
+        batches=[1],
+        prefill_chunk=16,
+        block_size=4,
+        num_blocks=65,
+    )
+    repository.add(windowed, "faulty_window").set_parameter("pjrt_plugin_path", plugin)
+    hybrid = models.export(
+        fixtures.tiny_checkpoint("qwen3_5"),
+        "qwen3_5-faults",
+        contexts=[64],
+        batches=[1],
+        prefill_chunk=16,
+        num_blocks=33,
+        state_slots=2,
+    )
+    repository.add(hybrid, "faulty_hybrid").set_parameter("pjrt_plugin_path", plugin)
+    copy = repository.path.with_name(f"{repository.path.name}-views.so")
+    repository.add(hybrid, "hybrid_without_views").set_parameter("pjrt_plugin_path", copy)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PJRT_FAULT_TARGET", os.environ["TLALOC_PJRT_PLUGIN_PATH"])
         patch.setenv("PJRT_FAULT_PLAN", str(plan.path))
@@ -109,36 +135,53 @@ def test_lost_pools_end_every_sequence_and_the_instance_serves_on(server, plan, 
     assert greedy_alone(server, model, PROMPT["prompt_ids"], 16) == EXPECTED
 
 
-@pytest.mark.skipif(
-    not window.FOLDER.is_dir(), reason=f"the artifact {window.NAME} is not at {window.FOLDER}"
-)
-def test_lost_pools_of_a_windowed_model_give_rings_back(repository, server, plan):
+def test_lost_pools_of_a_windowed_model_give_rings_back(server, plan):
     plan.set()
-    model, weights = window.add(repository, "faulty_window")
-    model.set_parameter("pjrt_plugin_path", environment.binary("libpjrt_fault.so"))
     server.load("faulty_window")
-    tokens = list(range(1, 14))
-    expected = window.logits(weights, tokens)
+    ids = WINDOWED["greedy_ids"]
     with server.client() as client, contextlib.ExitStack() as stack:
 
         def start():
             sequence = stack.enter_context(client.sequence("faulty_window"))
-            outputs = sequence.send(tokens[:12], LOGITS)
-            assert_close(logits(outputs), expected[11], 1e-4)
+            assert sequence.next_token(WINDOWED["prompt_ids"]) == ids[0]
             return sequence
 
         held = [start() for _ in range(4)]
         assert "windowed KV page pool exhausted" in refused(start)
         plan.set("execute lose at 1")
-        text = refused(lambda: held[0].send(tokens[12:]))
+        text = refused(lambda: held[0].next_token(ids[:1]))
         assert "took the KV pools with it, so every sequence of instance" in text
         for sequence in held[1:]:
-            assert "has no KV state" in refused(
-                lambda sequence=sequence: sequence.send(tokens[12:])
-            )
+            text = refused(lambda sequence=sequence: sequence.next_token(ids[:1]))
+            assert "has no KV state" in text
         for sequence in [start() for _ in range(4)]:
-            assert_close(logits(sequence.send(tokens[12:], LOGITS)), expected[12], 1e-4)
+            assert sequence.next_token(ids[:1]) == ids[1]
     server.unload("faulty_window")
+
+
+def test_lost_pools_of_a_hybrid_model_give_state_slots_back(server, plan):
+    plan.set()
+    server.load("faulty_hybrid")
+    with server.client() as client, contextlib.ExitStack() as stack:
+
+        def start():
+            sequence = stack.enter_context(client.sequence("faulty_hybrid"))
+            assert sequence.next_token(HYBRID["prompt_ids"]) == HYBRID["greedy_ids"][0]
+            return sequence
+
+        one, other = start(), start()
+        plan.set("execute lose at 1")
+        text = refused(lambda: one.next_token(HYBRID["greedy_ids"][:1]))
+        assert "took the KV pools with it, so every sequence of instance" in text
+        assert "has no KV state" in refused(lambda: other.next_token([1]))
+        # A launch that fails has not touched the state: the request can be repeated.
+        one.end(), other.end()
+        one, _ = start(), start()
+        plan.set("execute refuse at 1")
+        assert "appended nothing" in refused(lambda: one.next_token(HYBRID["greedy_ids"][:1]))
+        for token, following in itertools.pairwise(HYBRID["greedy_ids"]):
+            assert one.next_token([token]) == following
+    server.unload("faulty_hybrid")
 
 
 def test_pools_that_cannot_be_zeroed_are_tried_again(server, plan, model):
@@ -212,6 +255,26 @@ def test_a_plugin_without_views_is_served_by_copies(server, plan):
         plan.set()
         assert [sequence.next_token([token]) for token in EXPECTED[:-1]] == EXPECTED[1:]
     server.unload("without_views")
+
+
+def test_a_copy_that_fails_frees_a_sequence_with_state(server, plan):
+    plan.set("hide views")
+    server.load("hybrid_without_views")
+    plan.set()
+    with server.client() as client, client.sequence("hybrid_without_views") as sequence:
+        assert sequence.next_token(HYBRID["prompt_ids"]) == HYBRID["greedy_ids"][0]
+        plan.set("read refuse at 1")
+        text = refused(lambda: sequence.next_token(HYBRID["greedy_ids"][:1]))
+        assert "results could not be copied to the host" in text
+        # The state has taken the token in, so it cannot be sent again.
+        assert "sequence is freed" in text
+        assert "has no KV state" in refused(lambda: sequence.next_token([1]))
+        plan.set()
+    assert (
+        greedy_alone(server, "hybrid_without_views", HYBRID["prompt_ids"], 16)
+        == (HYBRID["greedy_ids"])
+    )
+    server.unload("hybrid_without_views")
 
 
 def test_a_plugin_that_does_not_tell_its_memory_is_served(server, plan):

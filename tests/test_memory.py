@@ -100,7 +100,9 @@ def test_a_program_that_copies_a_pool_is_told_of(repository, server):
     for name in ("in_place", "copying"):
         server.load(name)
         server.unload(name)
-    warned = r"model '(\w+)': (\w+) needs \d+ bytes of temporary memory, \d+ more .* copies KV pools"
+    warned = (
+        r"model '(\w+)': (\w+) needs \d+ bytes of temporary memory, \d+ more .* copies KV pools"
+    )
     assert sorted(server.log.find(warned)) == [
         ("copying", "decode_b1_c64"),
         ("copying", "prefill_b1_c64_t16"),
