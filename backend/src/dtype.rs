@@ -11,6 +11,11 @@ macro_rules! spellings {
             match dtype { $(DType::$dtype => ElementType::$element,)* }
         }
 
+        /// The artifact's type.
+        pub fn dtype(element_type: ElementType) -> DType {
+            match element_type { $(ElementType::$element => DType::$dtype,)* }
+        }
+
         /// Triton's type; it has none for 8-bit floats.
         pub fn data_type(dtype: DType) -> Option<DataType> {
             match dtype { $(DType::$dtype => $triton,)* }
@@ -59,6 +64,7 @@ mod tests {
     #[test]
     fn every_spelling_is_of_one_type() {
         for dtype in DType::ALL {
+            assert_eq!(super::dtype(element_type(dtype)), dtype);
             assert_eq!(element_type(dtype).bytes(), dtype.size());
             if let Some(triton) = data_type(dtype) {
                 assert_eq!(from_config(&format!("TYPE_{triton}")), Some(dtype));

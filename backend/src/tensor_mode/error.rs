@@ -265,6 +265,16 @@ pub enum Error {
         /// What the plugin said.
         source: tlaloc_pjrt::Error,
     },
+    /// The plugin does not tell what a compiled module takes: write it as text.
+    #[error(
+        "{file}: is MLIR bytecode, whose arguments this plugin does not tell; write it as text: {source}"
+    )]
+    Untold {
+        /// The file.
+        file: String,
+        /// What the plugin said.
+        source: tlaloc_pjrt::Error,
+    },
     /// The plugin made something else of an artifact than it says.
     #[error("{file}: compiled to {found}, but @{function} has {expected}")]
     Compiled {

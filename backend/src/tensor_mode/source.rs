@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use tlaloc_artifact::Tensor;
 use tlaloc_artifact::stablehlo::{Function, Module, calls_kernels, is_bytecode, prepare};
-use tlaloc_pjrt::Executable;
+use tlaloc_pjrt::{Executable, Shape};
 
 use super::binding::{Plan, check_path};
 use super::error::Error;
 use super::signature::Signature;
+use crate::dtype::dtype;
 use crate::settings::TensorSettings;
 
 /// The name of the function that a compiled module is entered by.
@@ -136,14 +138,26 @@ impl Source {
     /// The signature, read from the compiled program where the file does not tell it.
     ///
     /// # Errors
-    /// The plugin does not tell the program's parameters.
+    /// [`Error::Untold`]: the plugin does not tell the program's parameters.
     pub fn compiled_signature(&self, program: &Executable) -> Result<Signature, Error> {
-        let _ = program;
-        self.signature.clone().ok_or_else(|| Error::NotStableHlo {
+        if let Some(signature) = &self.signature {
+            return Ok(signature.clone());
+        }
+        let untold = |source| Error::Untold { file: self.file.clone(), source };
+        let parameters = program.parameters().map_err(untold)?;
+        Ok(Signature {
             file: self.file.clone(),
-            reason: "is MLIR bytecode; write it as text".to_owned(),
+            function: MAIN.to_owned(),
+            arguments: parameters.iter().filter_map(tensor).collect(),
+            results: program.outputs().filter_map(tensor).collect(),
         })
     }
+}
+
+/// The tensor of a shape, which the plugin found room for.
+fn tensor(shape: &Shape) -> Option<Tensor> {
+    let dims = shape.dims().iter().map(|dim| usize::try_from(*dim).ok());
+    Tensor::new(dtype(shape.element_type()), dims.collect::<Option<Vec<_>>>()?)
 }
 
 impl Placing {

@@ -7,15 +7,17 @@ use parking_lot::Mutex;
 use tlaloc_pjrt_sys::{
     PJRT_Client_Compile_Args, PJRT_Executable, PJRT_Executable_Destroy_Args,
     PJRT_Executable_GetCompiledMemoryStats_Args, PJRT_Executable_NumOutputs_Args,
-    PJRT_Executable_OutputDimensions_Args, PJRT_Executable_OutputElementTypes_Args,
-    PJRT_Executable_Serialize_Args, PJRT_LoadedExecutable, PJRT_LoadedExecutable_Destroy_Args,
-    PJRT_LoadedExecutable_GetExecutable_Args, PJRT_Program, Versioned,
+    PJRT_Executable_OptimizedProgram_Args, PJRT_Executable_OutputDimensions_Args,
+    PJRT_Executable_OutputElementTypes_Args, PJRT_Executable_Serialize_Args, PJRT_LoadedExecutable,
+    PJRT_LoadedExecutable_Destroy_Args, PJRT_LoadedExecutable_GetExecutable_Args, PJRT_Program,
+    Versioned,
 };
 
 use crate::api::{Api, call};
 use crate::client::Client;
 use crate::error::{Code, Error, Failure};
 use crate::execute::Scratch;
+use crate::program_shape::ProgramShape;
 use crate::shape::{ElementType, Shape};
 
 /// A serialised `CompileOptionsProto` with `executable_build_options` (field 3) of `num_replicas`
@@ -133,6 +135,29 @@ impl Executable {
         self.inner.outputs.iter().map(|shape| &**shape)
     }
 
+    /// The shape of each parameter, read from the plugin's own form of the program: for modules that
+    /// do not tell their signature themselves.
+    ///
+    /// # Errors
+    /// [`Error::Call`] where the plugin does not give its form of the program, or gives one that
+    /// cannot be read.
+    pub fn parameters(&self) -> Result<Vec<Shape>, Error> {
+        let description = Description::of(&self.inner)?;
+        let unreadable = |reason: String| Error::Call {
+            function: "PJRT_Executable_OptimizedProgram",
+            failure: Failure {
+                code: Code::Internal,
+                message: format!("the plugin's form of the program is not to be read: {reason}"),
+            },
+        };
+        let module = description.optimized_program()?;
+        let program = ProgramShape::parse(&module).map_err(unreadable)?;
+        if program.results.iter().ne(self.outputs()) {
+            return Err(unreadable("its results are not the executable's outputs".to_owned()));
+        }
+        Ok(program.parameters)
+    }
+
     /// What an execution needs of the device's memory; none where the plugin does not tell.
     pub fn memory_stats(&self) -> Option<MemoryStats> {
         self.inner.memory_stats
@@ -229,6 +254,36 @@ impl Description {
             unsafe { delete(args.serialized_executable) };
         }
         Ok(bytes)
+    }
+
+    /// The compiled program as a serialised `HloModuleProtoWithConfig`.
+    fn optimized_program(&self) -> Result<Vec<u8>, Error> {
+        const FORMAT: &[u8] = b"hlo_with_config";
+        let mut program = PJRT_Program::new();
+        let mut args = PJRT_Executable_OptimizedProgram_Args {
+            executable: self.raw.as_ptr(),
+            program: &mut program,
+            ..Versioned::new()
+        };
+        // SAFETY: the executable is alive; a program without memory asks for its size and format.
+        unsafe { call!(self.api, PJRT_Executable_OptimizedProgram, &mut args) }?;
+        // SAFETY: a text of the plugin's that lives as long as it.
+        let format = unsafe { array(program.format.cast::<u8>(), program.format_size) };
+        if format != FORMAT {
+            return Err(Error::Call {
+                function: "PJRT_Executable_OptimizedProgram",
+                failure: Failure {
+                    code: Code::Unimplemented,
+                    message: format!("unknown program format {}", String::from_utf8_lossy(format)),
+                },
+            });
+        }
+        let mut code = vec![0_u8; program.code_size];
+        program.code = code.as_mut_ptr().cast();
+        args.program = &mut program;
+        // SAFETY: as above; the memory has the size asked for.
+        unsafe { call!(self.api, PJRT_Executable_OptimizedProgram, &mut args) }?;
+        Ok(code)
     }
 
     fn memory_stats(&self) -> Option<MemoryStats> {

@@ -29,6 +29,7 @@ mod mapped;
 mod options;
 mod platform;
 mod plugin;
+mod program_shape;
 mod shape;
 mod staging;
 

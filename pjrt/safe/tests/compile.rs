@@ -70,3 +70,20 @@ fn bad_bodies_are_refused_with_the_compilers_words() {
     // The control: the body that the cases are made from.
     client.compile(&good).unwrap();
 }
+
+/// For modules whose text does not tell.
+#[test]
+fn the_plugin_tells_a_programs_parameters() {
+    let Some(client) = support::client() else { return };
+    let text =
+        "module { func.func @main(%a: tensor<2x3xbf16>, %b: tensor<i1>, %c: tensor<4xui16>, \
+                %d: tensor<0xf64>) -> (tensor<2x3xbf16>, tensor<i1>) {
+                  %0 = stablehlo.add %a, %a : tensor<2x3xbf16>
+                  return %0, %b : tensor<2x3xbf16>, tensor<i1> } }";
+    let program = client.compile(text).unwrap();
+    let shapes: Vec<String> =
+        program.parameters().unwrap().iter().map(ToString::to_string).collect();
+    assert_eq!(shapes, ["2x3xbf16", "i1", "4xui16", "0xf64"]);
+    let square: Vec<_> = support::square_plus(&client, 5).parameters().unwrap();
+    assert_eq!(square[0].to_string(), "5xf32");
+}
