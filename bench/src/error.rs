@@ -61,8 +61,20 @@ pub enum Error {
         /// Usable pages of the pools.
         found: usize,
     },
+    /// The rows need more state slots than the pools have: ask for less, or export with more.
+    #[error(
+        "{}: {rows} row(s) need a state slot each, but the pools have {found}", artifact.display()
+    )]
+    StateSlots {
+        /// The manifest.
+        artifact: PathBuf,
+        /// The rows asked for.
+        rows: usize,
+        /// State slots of the pools.
+        found: usize,
+    },
     /// The program takes an input of a kind that the bare loop does not make up (windowed layers,
-    /// linear attention, drafts): measure such artifacts through the server.
+    /// drafts): measure such artifacts through the server.
     #[error(
         "{}: {entry} takes the input '{input}' ({role}), which a bare loop has no values for; \
          measure it through the server", artifact.display()

@@ -2,17 +2,19 @@
 
 use tlaloc_artifact::{Entry, InputRole};
 
-/// The integer inputs of an entry, in the order of artifact format §7.1.
-pub const ROLES: [InputRole; 5] = [
+/// The integer inputs of an entry, in the order of artifact format §7.1. The last one is only in
+/// models with linear attention.
+pub const ROLES: [InputRole; 6] = [
     InputRole::TokenIds,
     InputRole::Positions,
     InputRole::BlockTables,
     InputRole::SeqLens,
     InputRole::SlotMapping,
+    InputRole::StateSlots,
 ];
 
 /// What a row that stands for no sequence has in each of [`ROLES`].
-const PADDING: [i32; ROLES.len()] = [0, 0, 0, 1, -1];
+const PADDING: [i32; ROLES.len()] = [0, 0, 0, 1, -1, 0];
 
 /// Rows of sequences that hold pages of their own, scattered over the pools as they are in a server
 /// that has run for a while.
@@ -48,9 +50,11 @@ impl Rows {
     /// Writes the call in which every row brings its next tokens, the first of them at `position`.
     /// `ids` has the rows' tokens one row after the other; rows beyond ours become padding.
     pub fn write(&self, position: usize, ids: &[i32], inputs: [&mut [i32]; ROLES.len()]) {
-        let [token_ids, positions, block_tables, seq_lens, slots] = inputs;
+        let [token_ids, positions, block_tables, seq_lens, slots, state_slots] = inputs;
         for (input, padding) in
-            [&mut *token_ids, positions, block_tables, seq_lens, slots].into_iter().zip(PADDING)
+            [&mut *token_ids, positions, block_tables, seq_lens, slots, state_slots]
+                .into_iter()
+                .zip(PADDING)
         {
             input.fill(padding);
         }
@@ -62,6 +66,7 @@ impl Rows {
             copy(at(positions, tokens.clone()), call.clone().map(integer));
             copy(at(block_tables, row * columns..), pages.iter().map(|page| integer(*page)));
             copy(at(seq_lens, row..), [integer(call.end)]);
+            copy(at(state_slots, row..), [integer(row)]);
             copy(
                 at(slots, tokens),
                 call.clone().map(|position| integer(self.slot(pages, position))),
@@ -132,18 +137,25 @@ mod tests {
 
     #[test]
     fn a_call_is_written_as_the_format_says() {
-        // Two columns of two tokens from position 5 on, pages of 4 tokens, one row of three.
-        let rows = Rows { tokens: 2, block_size: 4, pages: vec![vec![9, 7]] };
+        // Two columns of two tokens from position 5 on, pages of 4 tokens, two rows of three.
+        let rows = Rows { tokens: 2, block_size: 4, pages: vec![vec![9, 7], vec![3, 2]] };
         let (mut ids, mut positions, mut tables) = ([8; 6], [8; 6], [8; 6]);
-        let (mut lens, mut slots) = ([8; 3], [8; 6]);
-        let inputs =
-            [&mut ids[..], &mut positions[..], &mut tables[..], &mut lens[..], &mut slots[..]];
-        rows.write(5, &[41, 42], inputs);
-        assert_eq!(ids, [41, 42, 0, 0, 0, 0]);
-        assert_eq!(positions, [5, 6, 0, 0, 0, 0]);
-        assert_eq!(tables, [9, 7, 0, 0, 0, 0]);
-        assert_eq!(lens, [7, 1, 1]);
-        // Position 5 is the second token of page 7.
-        assert_eq!(slots, [29, 30, -1, -1, -1, -1]);
+        let (mut lens, mut slots, mut states) = ([8; 3], [8; 6], [8; 3]);
+        let inputs = [
+            &mut ids[..],
+            &mut positions[..],
+            &mut tables[..],
+            &mut lens[..],
+            &mut slots[..],
+            &mut states[..],
+        ];
+        rows.write(5, &[41, 42, 43, 44], inputs);
+        assert_eq!(ids, [41, 42, 43, 44, 0, 0]);
+        assert_eq!(positions, [5, 6, 5, 6, 0, 0]);
+        assert_eq!(tables, [9, 7, 3, 2, 0, 0]);
+        assert_eq!(lens, [7, 7, 1]);
+        // Position 5 is the second token of page 7, and of page 2.
+        assert_eq!(slots, [29, 30, 9, 10, -1, -1]);
+        assert_eq!(states, [0, 1, 0]);
     }
 }

@@ -213,6 +213,15 @@ impl Program {
                 columns: entry.columns,
                 found: artifact.num_blocks().saturating_sub(1),
             })?;
+        if let Some(state) = artifact.linear_state()
+            && state.num_slots < batch
+        {
+            return Err(Error::StateSlots {
+                artifact: artifact.manifest_path().to_owned(),
+                rows: batch,
+                found: state.num_slots,
+            });
+        }
         let executable = compile(artifact, entry, client, cache)?;
         let dims = |role| entry.inputs.iter().find(|input| input.role == role);
         let shapes = ROLES.map(|role| {
@@ -283,7 +292,7 @@ impl Program {
 
 fn sources(artifact: &Artifact, entry: &Entry) -> Result<Vec<Source>, Error> {
     let source = |input: &tlaloc_artifact::Input| match input.role {
-        InputRole::Pool(PoolRole::Kv) => Ok(Source::Pool),
+        InputRole::Pool(PoolRole::Kv | PoolRole::State) => Ok(Source::Pool),
         InputRole::Weight => Ok(Source::Weight),
         role => match ROLES.iter().position(|known| *known == role) {
             Some(step) => Ok(Source::Step(step)),
