@@ -14,6 +14,7 @@ mod tensor_mode;
 use std::fmt::Display;
 use std::sync::Arc;
 
+use serde_json::Value;
 use tracing::{info, warn};
 use triton_backend::{
     Backend, BackendContext, Code, Error, InstanceContext, InstanceKind, ModelContext, Requests,
@@ -67,6 +68,14 @@ impl Backend for Tlaloc {
             warn!("preallocate is true: every GPU client takes its share of the memory at once");
         }
         Ok(Tlaloc { settings })
+    }
+
+    fn complete_config(&self, context: &ModelContext) -> Option<Value> {
+        match Mode::of(context.config()) {
+            Ok(Mode::Tensor) => TensorModel::complete(context, &self.settings),
+            // Manifests leave the tensors to the configuration; errors are the load's to tell.
+            Ok(Mode::Sequence | Mode::Bounded) | Err(_) => None,
+        }
     }
 
     fn load(&self, context: &ModelContext) -> Result<Model, Error> {

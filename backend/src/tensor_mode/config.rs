@@ -50,8 +50,13 @@ impl TensorConfig {
             inputs: tensors(Side::Input, "input")?,
             outputs: tensors(Side::Output, "output")?,
             dynamic_batching: config.get("dynamic_batching").is_some_and(|value| !value.is_null()),
-            ordinals: ordinals(list(config.get("instance_group"))),
+            ordinals: Self::ordinals(config),
         })
+    }
+
+    /// Device ordinals of the instances.
+    pub fn ordinals(config: &Value) -> Vec<i32> {
+        ordinals(list(config.get("instance_group")))
     }
 }
 

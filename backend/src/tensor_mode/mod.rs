@@ -10,6 +10,7 @@ mod answer;
 mod binding;
 mod block;
 mod buckets;
+mod complete;
 mod config;
 mod device;
 mod error;
@@ -25,6 +26,7 @@ mod source;
 use std::path::Path;
 use std::sync::Arc;
 
+use serde_json::Value;
 use tlaloc_pjrt::{Client, CompileCache};
 use tracing::info;
 use triton_backend::ModelContext;
@@ -56,6 +58,34 @@ pub struct TensorModel {
 }
 
 impl TensorModel {
+    /// The configuration with inputs and outputs as the artifacts have them, where it leaves some
+    /// out. None where nothing is left out, or the artifacts do not tell, which their load does.
+    pub fn complete(context: &ModelContext, server: &ServerSettings) -> Option<Value> {
+        let config = context.config();
+        if !complete::is_incomplete(config) {
+            return None;
+        }
+        let common = CommonSettings::read(config).ok()?;
+        let settings = TensorSettings::read(config).ok()?;
+        let directory = context.version_directory();
+        let sources = source::read(&directory, &settings, &Plan::default()).ok()?;
+        let cache = clients::compile_cache(server);
+        let told = |source: &Source| match &source.signature {
+            Some(signature) => Some(signature.clone()),
+            None => {
+                let plugin = clients::plugin_path(common.plugin_path.as_deref(), server).ok()?;
+                let ordinals = TensorConfig::ordinals(config);
+                let client = clients::client(&plugin, *ordinals.first()?, server).ok()?;
+                let compiled = Compiled::new(&client, source, false, cache.as_ref()).ok()?;
+                source.compiled_signature(compiled.executable()).ok()
+            }
+        };
+        let signatures: Vec<Signature> = sources.iter().map(told).collect::<Option<_>>()?;
+        let completed = complete::completed(config, &settings, &signatures).ok()?;
+        info!("inputs and outputs that config.pbtxt leaves out are those of the artifact");
+        Some(completed)
+    }
+
     /// Loads a model. Whatever can be checked without a plugin is checked before it is touched.
     pub fn load(
         context: &ModelContext,

@@ -141,7 +141,7 @@ impl Host {
             name: c_string(&setup.name),
             version: setup.version,
             repository: c_path(&setup.repository),
-            config: setup.config.into_bytes(),
+            config: Mutex::new(setup.config.into_bytes()),
             auto_complete: setup.auto_complete,
             live_messages: Arc::default(),
             backend: self.host.backend.clone(),
@@ -189,6 +189,11 @@ impl LoadedModel {
         // SAFETY: the pointer is an instance of this host's that lives.
         unsafe { ErrorObject::take(initialize(raw(&instance)))? };
         Ok(LoadedInstance { model: self.inner.clone(), instance })
+    }
+
+    /// The configuration, as the backend completed it.
+    pub fn config(&self) -> String {
+        String::from_utf8_lossy(&self.inner.model.config.lock()).into_owned()
     }
 
     /// Configurations that the backend was given and has not deleted.

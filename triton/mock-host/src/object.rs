@@ -19,7 +19,11 @@ pub(crate) struct Message {
 
 impl Message {
     pub(crate) fn new(json: &str) -> Self {
-        Message { json: json.as_bytes().to_vec(), live: None }
+        Message::owned(json.as_bytes())
+    }
+
+    pub(crate) fn owned(json: &[u8]) -> Self {
+        Message { json: json.to_vec(), live: None }
     }
 
     pub(crate) fn raw(&self) -> *mut sys::TRITONSERVER_Message {
@@ -59,7 +63,7 @@ pub(crate) struct ModelObject {
     pub(crate) name: CString,
     pub(crate) version: u64,
     pub(crate) repository: CString,
-    pub(crate) config: Vec<u8>,
+    pub(crate) config: Mutex<Vec<u8>>,
     pub(crate) auto_complete: bool,
     pub(crate) live_messages: Arc<AtomicUsize>,
     pub(crate) backend: Arc<BackendObject>,

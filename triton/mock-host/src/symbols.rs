@@ -178,8 +178,22 @@ unsafe extern "C" fn TRITONSERVER_MessageSerializeToJson(
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn TRITONSERVER_MessageNewFromSerializedJson(
+    message: *mut *mut sys::TRITONSERVER_Message,
+    base: *const c_char,
+    byte_size: usize,
+) -> Error {
+    // SAFETY: the contract.
+    unsafe {
+        let json = std::slice::from_raw_parts(base.cast::<u8>(), byte_size);
+        *message = Box::into_raw(Box::new(Message::owned(json))).cast();
+    }
+    OK
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn TRITONSERVER_MessageDelete(message: *mut sys::TRITONSERVER_Message) -> Error {
-    // SAFETY: the contract: it came from TRITONBACKEND_ModelConfig.
+    // SAFETY: the contract: it came from TRITONBACKEND_ModelConfig, or from JSON.
     drop(unsafe { Box::from_raw(message.cast::<Message>()) });
     OK
 }
@@ -265,7 +279,25 @@ unsafe extern "C" fn TRITONBACKEND_ModelConfig(
     // SAFETY: the contract.
     unsafe {
         let model = &*model.cast::<ModelObject>();
-        *config = Box::into_raw(Message::counted(&model.config, &model.live_messages)).cast();
+        let json = model.config.lock();
+        *config = Box::into_raw(Message::counted(&json, &model.live_messages)).cast();
+    }
+    OK
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn TRITONBACKEND_ModelSetConfig(
+    model: *mut sys::TRITONBACKEND_Model,
+    version: u32,
+    config: *mut sys::TRITONSERVER_Message,
+) -> Error {
+    if version != 1 {
+        return invalid("the configuration version is 1");
+    }
+    // SAFETY: the contract.
+    unsafe {
+        let json = (*config.cast::<Message>()).json.clone();
+        *(*model.cast::<ModelObject>()).config.lock() = json;
     }
     OK
 }

@@ -231,6 +231,35 @@ impl InstanceContext {
 /// The only version of model configurations there is.
 const CONFIG_VERSION: u32 = 1;
 
+/// Gives a model another configuration.
+///
+/// # Safety
+/// `model` must be a model that is being initialized.
+pub(crate) unsafe fn set_config(
+    model: *mut sys::TRITONBACKEND_Model,
+    config: &Value,
+) -> Result<(), Error> {
+    let text = config.to_string();
+    let mut message = ptr::null_mut();
+    // SAFETY: the text has the length given and is copied; the message is ours until it is deleted.
+    unsafe {
+        check(
+            "TRITONSERVER_MessageNewFromSerializedJson",
+            sys::TRITONSERVER_MessageNewFromSerializedJson(
+                &mut message,
+                text.as_ptr().cast(),
+                text.len(),
+            ),
+        )?;
+        let set = check(
+            "TRITONBACKEND_ModelSetConfig",
+            sys::TRITONBACKEND_ModelSetConfig(model, CONFIG_VERSION, message),
+        );
+        check("TRITONSERVER_MessageDelete", sys::TRITONSERVER_MessageDelete(message))?;
+        set
+    }
+}
+
 /// A folder of a Triton object.
 ///
 /// # Safety

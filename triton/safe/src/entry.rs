@@ -6,11 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+use serde_json::Value;
 use tracing::{Span, error, info_span};
 use triton_backend_sys as sys;
 
 use crate::call::get;
-use crate::context::{BackendContext, InstanceContext, InstanceKind, ModelContext};
+use crate::context::{BackendContext, InstanceContext, InstanceKind, ModelContext, set_config};
 use crate::error::{Error, check};
 use crate::instance::Instance;
 use crate::log;
@@ -35,6 +36,13 @@ pub trait Backend: Send + Sync + Sized + 'static {
 
     /// Starts the backend.
     fn initialize(context: &BackendContext) -> Result<Self, Error>;
+
+    /// A configuration that has what the model's own leaves out; none where there is nothing to add.
+    /// Asked for before [`load`](Self::load), where the server lets backends complete configurations.
+    /// Of what it changes, Triton takes over `input`, `output`, `max_batch_size` and the scheduler.
+    fn complete_config(&self, _: &ModelContext) -> Option<Value> {
+        None
+    }
 
     /// Loads a model.
     fn load(&self, context: &ModelContext) -> Result<Self::Model, Error>;
@@ -158,8 +166,14 @@ unsafe extern "C" fn model_initialize<B: Backend>(
         unsafe {
             let backend = get("TRITONBACKEND_ModelBackend", sys::TRITONBACKEND_ModelBackend, raw)?;
             let backend: &B = state(call, sys::TRITONBACKEND_BackendState, backend)?;
-            let context = ModelContext::new(raw)?;
+            let mut context = ModelContext::new(raw)?;
             let span = info_span!("model", model = context.name());
+            if context.auto_complete()
+                && let Some(config) = span.in_scope(|| backend.complete_config(&context))
+            {
+                set_config(raw, &config)?;
+                context = ModelContext::new(raw)?;
+            }
             let model = Arc::new(span.in_scope(|| backend.load(&context))?);
             set_state(
                 "TRITONBACKEND_ModelSetState",

@@ -295,6 +295,41 @@ fn contexts_say_what_the_server_said() {
 }
 
 #[test]
+fn a_configuration_is_completed_where_the_server_lets_it_be() {
+    struct Completing;
+    impl Backend for Completing {
+        type Model = i64;
+        type Instance = ();
+        fn initialize(_: &BackendContext) -> Result<Self, Error> {
+            Ok(Completing)
+        }
+        fn complete_config(&self, context: &ModelContext) -> Option<serde_json::Value> {
+            let mut config = context.config().clone();
+            let missing = config.get("size").is_none();
+            config["size"] = 7.into();
+            missing.then_some(config)
+        }
+        fn load(&self, context: &ModelContext) -> Result<i64, Error> {
+            let size = context.config().get("size").and_then(config_integer);
+            size.ok_or_else(|| Error::invalid_argument("no size"))
+        }
+        fn create_instance(_: &Arc<i64>, _: &InstanceContext) -> Result<(), Error> {
+            Ok(())
+        }
+        fn execute((): &(), _: Requests<'_>) {}
+    }
+    let host = Host::start(entry_points::<Completing>(), BackendSetup::default()).unwrap();
+    let load = |config: &str, auto_complete| {
+        host.load(ModelSetup { config: config.to_owned(), auto_complete, ..ModelSetup::default() })
+    };
+    let completed = load(r#"{"name":"m"}"#, true).unwrap();
+    assert_eq!(completed.config(), r#"{"name":"m","size":7}"#);
+    assert_eq!(completed.live_messages(), 0);
+    assert_eq!(load(r#"{"size":3}"#, true).unwrap().config(), r#"{"size":3}"#);
+    assert!(load("{}", false).is_err());
+}
+
+#[test]
 fn integers_of_a_configuration_are_numbers_or_text() {
     let integer = |json: &str| config_integer(&serde_json::from_str(json).unwrap());
     assert_eq!(integer("\"-9223372036854775808\""), Some(i64::MIN));
