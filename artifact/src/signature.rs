@@ -312,12 +312,3 @@ impl Signature {
         Ok(Signature { inputs, outputs, donations })
     }
 }
-
-/// The two pools of each full-history attention layer (§7.3): `keyCache<l>`, `valueCache<l>` of
-/// `page` = `[numBlocks, blockSize, numKvHeads, headDim]`.
-pub fn kv_pools(layers: usize, page: &Tensor) -> Vec<Pool> {
-    let pool = |name| Pool { name, role: PoolRole::Kv, tensor: page.clone() };
-    (0..layers)
-        .flat_map(|l| [pool(format!("keyCache{l}")), pool(format!("valueCache{l}"))])
-        .collect()
-}

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tlaloc_artifact::manifest::{
     BucketLadder, LinearState, MANIFEST_FILE, Model, RefusedToken, WindowedKv,
 };
-use tlaloc_artifact::signature::{Geometry, Signature, kv_pools};
+use tlaloc_artifact::signature::{Geometry, Signature};
 use tlaloc_artifact::write::{ArtifactWriter, Description, EntryDescription};
 use tlaloc_artifact::{DType, EntryKind, Error, Pool, PoolRole, Tensor};
 
@@ -64,7 +64,9 @@ pub fn body(signature: &Signature, aliased: bool) -> String {
 
 fn pools(features: Features) -> Vec<Pool> {
     let page = tensor(DType::F32, &[NUM_BLOCKS, BLOCK_SIZE, 2, 2]);
-    let mut pools = kv_pools(2, &page);
+    let pool =
+        |name: &str| Pool { name: name.to_owned(), role: PoolRole::Kv, tensor: page.clone() };
+    let mut pools = ["keyCache0", "valueCache0", "keyCache1", "valueCache1"].map(pool).to_vec();
     let first = |names: [&str; 2], role, tensors: [Tensor; 2]| {
         names
             .into_iter()
