@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::{Checkpoint, export_to, tiny, tree};
+use common::{Checkpoint, export_to, tiny, tiny_names, tree};
 use safetensors::Dtype;
 use tlaloc_artifact::Artifact;
 use tlaloc_export::ExportOptions;
@@ -45,7 +45,10 @@ fn two_exports_are_byte_identical() {
 #[test]
 fn old_and_new_config_layouts_export_to_the_same() {
     let dir = tempfile::tempdir().unwrap();
-    for name in ["llama", "llama3", "llama_bf16"] {
+    let has_legacy = |name: &String| tiny(name).join("config.legacy.json").exists();
+    let names: Vec<_> = tiny_names().into_iter().filter(has_legacy).collect();
+    assert_eq!(names.len(), 12, "{names:?}");
+    for name in &names {
         let legacy = dir.path().join(name).join("legacy");
         fs::create_dir_all(&legacy).unwrap();
         let copy = |from: &str, to: &str| fs::copy(tiny(name).join(from), legacy.join(to)).unwrap();

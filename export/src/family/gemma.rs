@@ -34,7 +34,7 @@ pub(super) const GEMMA3: Family = Family {
         let ignored = ["boi_token_index", "eoi_token_index", "mm_tokens_per_image"];
         nested::read(config, "gemma3_text", &ignored, gemma3)
     },
-    source: |spec, role, tensors| gain_less_one(prefix(tensors), spec, role),
+    source: nested_source,
     ignorable: |name| name.contains("vision_tower.") || name.contains("multi_modal_projector."),
 };
 
@@ -107,16 +107,18 @@ fn model(
     })
 }
 
+/// The text decoder in a multimodal checkpoint, whose names changed over time.
+fn nested_source(spec: &ModelSpec, role: Role, tensors: &Tensors) -> Source {
+    if !tensors.has("language_model.model.embed_tokens.weight") {
+        return gain_less_one("model.language_model", spec, role);
+    }
+    match role {
+        Role::Head => Source::whole("language_model.lm_head.weight"),
+        _ => gain_less_one("language_model.model", spec, role),
+    }
+}
+
 /// The usual names, with every norm's gain stored less 1.
 fn gain_less_one(prefix: &str, spec: &ModelSpec, role: Role) -> Source {
     Source { zero_centred: role.is_norm(), ..source::under(prefix, spec, role) }
-}
-
-/// Where the text decoder's tensors are, which changed over time.
-fn prefix(tensors: &Tensors) -> &'static str {
-    if tensors.has("language_model.model.embed_tokens.weight") {
-        "language_model.model"
-    } else {
-        "model.language_model"
-    }
 }

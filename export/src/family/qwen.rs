@@ -61,6 +61,7 @@ fn dense(
     family: &'static str,
     attention: fn(AttentionSpec) -> AttentionSpec,
 ) -> Result<ModelSpec, Error> {
+    config.only("use_mrope", false)?;
     let decoder = Decoder::read(config, false)?;
     let rope = decoder.rope().read(config)?;
     let windows = windows(config, decoder.layers)?;

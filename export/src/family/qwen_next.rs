@@ -92,6 +92,11 @@ fn read(
     ffns: impl FnOnce(&mut Config, usize) -> Result<Vec<Ffn>, Error>,
 ) -> Result<ModelSpec, Error> {
     config.only("attn_output_gate", true)?;
+    config.only("use_sliding_window", false)?;
+    config.only("mamba_ssm_dtype", "float32")?;
+    for draft_head in ["mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"] {
+        config.ignore(draft_head);
+    }
     let decoder = Decoder::read(config, false)?;
     // With text alone the three position rows of images are equal, however they are mixed.
     let mixed = &["mrope_section", "mrope_interleaved"];

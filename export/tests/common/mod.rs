@@ -18,6 +18,14 @@ pub fn tiny(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/tiny").join(name)
 }
 
+/// Names of all tiny checkpoints.
+pub fn tiny_names() -> Vec<String> {
+    let names = fs::read_dir(tiny("")).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = names.map(|name| name.into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
 /// A checkpoint in memory, to be changed and written.
 #[derive(Clone)]
 pub struct Checkpoint {
@@ -41,20 +49,16 @@ impl Checkpoint {
         }
     }
 
-    /// Sets `key` of the config; a key with a dot is inside an object.
+    /// Sets `key` of the config; a key with dots is inside objects.
     pub fn set(mut self, key: &str, value: Value) -> Checkpoint {
-        match key.split_once('.') {
-            Some((object, key)) => self.config[object][key] = value,
-            None => self.config[key] = value,
-        }
+        *key.split('.').fold(&mut self.config, |object, key| &mut object[key]) = value;
         self
     }
 
     pub fn remove(mut self, key: &str) -> Checkpoint {
-        let (object, key) = match key.split_once('.') {
-            Some((object, key)) => (&mut self.config[object], key),
-            None => (&mut self.config, key),
-        };
+        let (path, key) = key.rsplit_once('.').unwrap_or(("", key));
+        let path = path.split('.').filter(|key| !key.is_empty());
+        let object = path.fold(&mut self.config, |object, key| &mut object[key]);
         object.as_object_mut().unwrap().remove(key).unwrap();
         self
     }
