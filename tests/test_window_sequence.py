@@ -269,5 +269,13 @@ def test_two_instances_share_weights_and_programs(repository, server, expected):
             late.send(TOKENS[:12])
         for sequence in held:
             step(sequence, TOKENS[12:13], expected[12])
+
+    def job(client):
+        with client.sequence(name) as sequence:
+            replay(sequence, SCHEDULE, expected)
+
+    together(server, [job] * 4)
+    for instance in (f"{name}_0_0", f"{name}_0_1"):
+        assert server.log.find(f"instance '{instance}': decode_b._c64 updated the 6 KV pools in")
     server.unload(name)
     assert not server.mapped_files(f"/{name}/1/weights/")
