@@ -49,6 +49,40 @@ fn placeholder_tokens_are_refused_by_the_server() {
     }
 }
 
+/// Keys of published configs that the tiny ones lack.
+#[test]
+fn keys_without_effect_change_nothing() {
+    let linear = [
+        ("attn_output_gate", json!(true)),
+        ("mamba_ssm_dtype", json!("float32")),
+        ("mtp_num_hidden_layers", json!(1)),
+        ("mtp_use_dedicated_embeddings", json!(false)),
+        ("mlp_only_layers", json!([])),
+        ("rope_parameters.mrope_section", json!([11, 11, 10])),
+        ("rope_parameters.mrope_interleaved", json!(true)),
+    ];
+    let published: [(&str, &[(&str, Value)]); 7] = [
+        ("qwen2", &[("use_mrope", json!(false)), ("sliding_window", json!(32768))]),
+        ("qwen3_moe", &[("max_window_layers", json!(48)), ("num_experts", json!(8))]),
+        ("qwen3_next", &[("use_sliding_window", json!(false)), ("rope_scaling", json!(null))]),
+        ("qwen3_5", &linear),
+        ("qwen3_5_moe", &linear),
+        (
+            "gemma2",
+            &[
+                ("hidden_act", json!("gelu_pytorch_tanh")),
+                ("cache_implementation", json!("hybrid")),
+            ],
+        ),
+        ("gemma3", &[("sliding_window_pattern", json!(6))]),
+    ];
+    for (name, keys) in published {
+        let plain = Checkpoint::tiny(name);
+        let more = keys.iter().fold(plain.clone(), |c, (key, value)| c.set(key, value.clone()));
+        assert_eq!(spec(&more), spec(&plain), "{name}");
+    }
+}
+
 /// Gemma 3's text decoder inside a multimodal checkpoint, its tensors under `prefix`.
 fn wrapped(checkpoint: &Checkpoint, prefix: &str) -> Checkpoint {
     let mut text = checkpoint.config.clone();

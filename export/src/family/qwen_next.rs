@@ -31,7 +31,7 @@ pub(super) const QWEN3_5_TEXT: Family = Family {
     architecture: "Qwen3_5ForCausalLM",
     read: qwen3_5,
     source: |spec, role, tensors| separate("model", spec, role, tensors),
-    ignorable: is_draft_head,
+    ignorable: is_other_part,
 };
 
 /// Qwen 3.5 with a vision part, which is left out.
@@ -49,7 +49,7 @@ pub(super) const QWEN3_5_MOE_TEXT: Family = Family {
     architecture: "Qwen3_5MoeForCausalLM",
     read: qwen3_5_moe,
     source: |spec, role, tensors| separate("model", spec, role, tensors),
-    ignorable: is_draft_head,
+    ignorable: is_other_part,
 };
 
 /// Qwen 3.5 with a mixture of experts in every layer and a vision part, which is left out.
@@ -73,6 +73,7 @@ fn is_other_part(name: &str) -> bool {
 }
 
 fn qwen3_5(config: &mut Config) -> Result<ModelSpec, Error> {
+    config.only("mlp_only_layers", Vec::<usize>::new())?;
     read(config, "qwen3_5", |config, layers| {
         Ok(vec![decoder::mlp(config, "hidden_act", Activation::Silu)?; layers])
     })
@@ -81,6 +82,7 @@ fn qwen3_5(config: &mut Config) -> Result<ModelSpec, Error> {
 fn qwen3_5_moe(config: &mut Config) -> Result<ModelSpec, Error> {
     // The reference normalises whatever the config says.
     config.only("norm_topk_prob", true)?;
+    config.only("mlp_only_layers", Vec::<usize>::new())?;
     read(config, "qwen3_5_moe", |config, layers| {
         Ok(vec![moe::mixture(config, true, Shared::Always)?; layers])
     })
