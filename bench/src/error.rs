@@ -73,8 +73,7 @@ pub enum Error {
         /// State slots of the pools.
         found: usize,
     },
-    /// The program takes an input of a kind that the bare loop does not make up (windowed layers,
-    /// drafts): measure such artifacts through the server.
+    /// The program takes an input of a kind that the bare loop does not make up (drafts): measure such artifacts through the server.
     #[error(
         "{}: {entry} takes the input '{input}' ({role}), which a bare loop has no values for; \
          measure it through the server", artifact.display()

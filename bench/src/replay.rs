@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use clap::ValueEnum;
 use serde::Serialize;
 use tlaloc_artifact::manifest::MANIFEST_FILE;
-use tlaloc_artifact::{Artifact, DType, Entry, EntryKind, InputRole, OutputRole, PoolRole, Tensor};
+use tlaloc_artifact::{Artifact, DType, Entry, EntryKind, InputRole, OutputRole, Tensor};
 use tlaloc_pjrt::{
     Argument, Buffer, Client, ClientOptions, CompileCache, ElementType, Executable, MappedFile,
     Plugin, Shape, Staging,
@@ -206,13 +206,14 @@ impl Program {
         cache: Option<&Path>,
     ) -> Result<Program, Error> {
         let sources = sources(artifact, entry)?;
-        let rows = Rows::new(entry, batch, artifact.num_blocks(), artifact.block_size())
-            .ok_or_else(|| Error::Pages {
-                artifact: artifact.manifest_path().to_owned(),
-                rows: batch,
-                columns: entry.columns,
-                found: artifact.num_blocks().saturating_sub(1),
-            })?;
+        let (pages, page, windowed) =
+            (artifact.num_blocks(), artifact.block_size(), artifact.windowed());
+        let rows = Rows::new(entry, batch, pages, page, windowed).ok_or_else(|| Error::Pages {
+            artifact: artifact.manifest_path().to_owned(),
+            rows: batch,
+            columns: entry.columns,
+            found: artifact.num_blocks().saturating_sub(1),
+        })?;
         if let Some(state) = artifact.linear_state()
             && state.num_slots < batch
         {
@@ -292,7 +293,7 @@ impl Program {
 
 fn sources(artifact: &Artifact, entry: &Entry) -> Result<Vec<Source>, Error> {
     let source = |input: &tlaloc_artifact::Input| match input.role {
-        InputRole::Pool(PoolRole::Kv | PoolRole::State) => Ok(Source::Pool),
+        InputRole::Pool(_) => Ok(Source::Pool),
         InputRole::Weight => Ok(Source::Weight),
         role => match ROLES.iter().position(|known| *known == role) {
             Some(step) => Ok(Source::Step(step)),
