@@ -68,9 +68,12 @@ impl Summary<'_> {
             pages * page
         )?;
         if let Some(window) = artifact.windowed() {
+            // What a ring holds beside the rest of the window (artifact format §8).
+            let call = (window.ring_pages * page).saturating_sub(window.window - 1).max(1);
             writeln!(
                 f,
-                "window    {} tokens: {} pages to use, {} a sequence",
+                "window    {} tokens: {} pages to use, {} a sequence; calls of up to {call} tokens \
+                 after the first window",
                 window.window,
                 window.num_blocks - 1,
                 window.ring_pages

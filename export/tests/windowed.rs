@@ -9,8 +9,11 @@ use std::path::Path;
 use common::{export_to, tiny};
 use tlaloc_artifact::signature::PoolRole;
 use tlaloc_artifact::{Artifact, InputRole};
-use tlaloc_export::plan::PlanOptions;
-use tlaloc_export::{Error, ExportOptions};
+use tlaloc_export::checkpoint::Config;
+use tlaloc_export::inspect::Summary;
+use tlaloc_export::plan::{Plan, PlanOptions};
+use tlaloc_export::spec::{GatedDeltaSpec, Mixer, ModelSpec};
+use tlaloc_export::{Error, ExportOptions, family};
 
 /// Gemma 3 with layers 0, 1 and 3 sliding over 8 positions; two rows of 64 positions in pages of 4.
 fn export_gemma(out: &Path, plan: PlanOptions) -> Result<Artifact, Error> {
@@ -52,6 +55,11 @@ fn sliding_layers_have_pools_of_rings() {
         assert_eq!(roles[4], InputRole::SlotMapping);
         assert_eq!(roles[5..7], [InputRole::WindowBlockTables, InputRole::WindowSlotMapping]);
     }
+    // What a ring of 12 has beside the 7 that come before a token.
+    let summary = Summary(&artifact).to_string();
+    let line =
+        "8 tokens: 6 pages to use, 3 a sequence; calls of up to 5 tokens after the first window";
+    assert!(summary.contains(line), "{summary}");
     // A longer ring, where calls are known to be of so many tokens: ceil((7 + 16) / 4) pages.
     let chunks = PlanOptions { prefill_chunk: Some(16), ..PlanOptions::default() };
     let artifact = export_gemma(&dir.path().join("b"), chunks).unwrap();
@@ -73,6 +81,23 @@ fn windowed_pools_can_be_left_out() {
     export_to(&tiny("llama"), &out, ExportOptions::default()).unwrap();
     let llama = Artifact::open(&out.join("tlaloc-serving.json")).unwrap();
     assert!(llama.windowed().is_none(), "no layer slides");
+}
+
+/// The format has no artifact with both windowed pools and state.
+#[test]
+fn beside_linear_attention_windows_are_over_whole_histories() {
+    let (_, mut spec) = family::read(Config::open(&tiny("gemma3")).unwrap()).unwrap();
+    let windowed =
+        |spec: &ModelSpec| Plan::new(&PlanOptions::default(), spec).unwrap().pools.windowed;
+    assert!(windowed(&spec).is_some());
+    spec.layers[2].mixer = Mixer::GatedDelta(GatedDeltaSpec {
+        key_heads: 2,
+        value_heads: 4,
+        key_dim: 8,
+        value_dim: 8,
+        kernel: 4,
+    });
+    assert!(windowed(&spec).is_none());
 }
 
 #[test]
