@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from harness import environment, fixtures, models, tiny
+from harness import environment, fixtures, models
 from harness import window_models as windows
 from harness.decoding import LOGITS, logits, prefill, together
 from tritonclient.utils import InferenceServerException
@@ -76,8 +76,6 @@ def window_model(folder):
 
 def linear_model(folder):
     """A model with state slots; a sequence in each slot takes them all."""
-    if "qwen3_5" not in tiny.FAMILIES:
-        pytest.skip("no family with linear layers yet")
     slots = 8
     artifact = models.export_to(
         fixtures.tiny_checkpoint("qwen3_5"),

@@ -28,9 +28,16 @@ FAMILIES = {
     "gemma3": SLIDING,
     "gemma3_linear": SLIDING,
     "muse_glimmer": SLIDING,
+    "qwen3_moe": OPTIONS,
+    "qwen3_moe_dense": OPTIONS,
+    "qwen3_next": LINEAR,
+    "qwen3_5": LINEAR,
+    "qwen3_5_vl": LINEAR,
+    "qwen3_5_moe": LINEAR,
+    "qwen3_5_moe_vl": LINEAR,
 }
 # Other numbers in the same checkpoint: bfloat16 values, computed with in float32.
-BF16 = ["qwen3", "gemma3", "muse_glimmer"]
+BF16 = ["qwen3", "gemma3", "muse_glimmer", "qwen3_moe", "qwen3_5"]
 SLIDING_FAMILIES = [name for name, options in FAMILIES.items() if options is SLIDING]
 
 
