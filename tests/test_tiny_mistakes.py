@@ -14,8 +14,18 @@ from harness.tiny import (
     full,
 )
 
-# The same decoders in another wrapping.
-WRAPPED = {"qwen3_5_vl", "qwen3_5_moe_vl"}
+# Families that share most of their formulas with another: in the short form only the
+# mistakes that are not the other's too are made.
+LIKE = {
+    "gemma3_linear": "gemma3",
+    "qwen3_moe_dense": "qwen3_moe",
+    "qwen3_next": "qwen3_5",
+    "qwen3_5_moe": "qwen3_5",
+    "qwen3_5_vl": "qwen3_5",
+    "qwen3_5_moe_vl": "qwen3_5_moe",
+}
+# The configuration of these has no such field.
+NOT_MADE = {("qwen3_5_moe", "flip_topk_norm"), ("qwen3_5_moe_vl", "flip_topk_norm")}
 # A layer that slides also takes the other rope, which here moves logits further.
 MORE_THAN_LISTED = {("gemma3_linear", "all_layers_slide")}
 # The longest prompt reaches past every window and chunk.
@@ -39,12 +49,27 @@ def rows_of(checkpoint, server, repository, name, folder, options, prompt):
     return rows
 
 
-def test_mistakes_are_seen(family, server, repository, tmp_path):
+def made_mistakes(family, every):
+    """The mistakes of a family's table that a change of the checkpoint expresses."""
+    table = fixtures.tiny_oracle(family)["sensitivity"]
+    others = fixtures.tiny_oracle(LIKE[family])["sensitivity"] if family in LIKE else {}
+    return [
+        mistake
+        for mistake in table
+        if mistake in MISTAKES
+        and (family, mistake) not in NOT_MADE
+        and (every or mistake not in others)
+    ]
+
+
+def test_mistakes_are_seen(family, server, repository, tmp_path, all_rows):
     oracle = fixtures.tiny_oracle(family)
     comparison = Comparison(oracle)
     prompt = oracle["prompts"][PROMPT]
     expected = expected_rows(prompt)
-    made = [] if family in WRAPPED else [name for name in oracle["sensitivity"] if name in MISTAKES]
+    made = made_mistakes(family, all_rows)
+    if not made:
+        pytest.skip(f"all of them are made in {LIKE[family]}; here with --all")
     seen, unseen = {}, {}
     for mistake in [None, *made]:
         checkpoint = Checkpoint.read(fixtures.tiny_checkpoint(family))
@@ -59,7 +84,7 @@ def test_mistakes_are_seen(family, server, repository, tmp_path):
         if mistake:
             # It is the mistake of the table, which has the most over all prompts.
             listed = oracle["sensitivity"][mistake]["max_abs_logit_change"]
-            most = np.inf if (family, mistake) in MORE_THAN_LISTED else 1.01 * listed
+            most = np.inf if (family, mistake) in MORE_THAN_LISTED else 1.05 * listed
             assert change < most, f"{name}: a logit moved by {change}, not by {listed}"
     # Writing and exporting alone changes nothing.
     assert list(unseen) == [None], unseen
