@@ -9,8 +9,9 @@
 #                time, they are fetched and built (scripts/peers/setup.sh)
 #   --quick      two short rounds, to see that everything runs
 #
-# SmolLM2-135M-Instruct in float32 at a context of 512. The machine should have
-# nothing else to do. Prints Markdown; docs/performance.md says how to read it.
+# SmolLM2-135M-Instruct in float32 at a context of 512; then what tensor mode
+# costs above the bare execution of 4 Mi values, and what batching saves. The
+# machine should have nothing else to do. Prints Markdown; docs/performance.md says how to read it.
 
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
@@ -104,17 +105,25 @@ say "exporting"
 
 header=$(facts)
 say "measuring"
-# In the background, because a signal waits for what runs in the foreground.
-PYTHONPATH=$ROOT/bench:$SCRIPTS "$TLALOC_PYTHON" -m rounds "$work/measurements.jsonl" \
+# measure WHAT OPTIONS...: runs a driver in the background, because a signal waits for what runs in
+# the foreground.
+measure() {
+  PYTHONPATH=$ROOT/bench:$SCRIPTS "$TLALOC_PYTHON" -m "$@" &
+  driver=$!
+  if ! wait "$driver"; then
+    tail -n 20 "$work"/*.log >&2 || true
+    die "a measurement failed; its words, and the end of the server's log, are above"
+  fi
+  driver=''
+}
+measure rounds "$work/measurements.jsonl" \
   --rounds "$rounds" --steps "$steps" --prefills "$prefills" \
   --bench "$TARGET/release/tlaloc-bench" --artifact "$work/artifact" \
   --plugin "$TLALOC_PJRT_PLUGIN_PATH" --cache "$CACHE/programs" \
-  --serve "$SCRIPTS/serve.sh" "$work/repository" "$work/server.log" "${contestants[@]}" &
-driver=$!
-if ! wait "$driver"; then
-  tail -n 20 "$work/server.log" >&2 || true
-  die "a contestant failed; its words, and the end of the server's log, are above"
-fi
-driver=''
+  --serve "$SCRIPTS/serve.sh" "$work/repository" "$work/server.log" "${contestants[@]}"
+measure tensors "$work/tensors" --serve "$SCRIPTS/serve.sh" --bench "$TARGET/release/tlaloc-bench" \
+  --rounds "$((rounds < 3 ? rounds : 3))" --log "$work/tensors.log" >"$work/tensors.md"
 printf '%s\n\n' "$header"
 "$TARGET/release/tlaloc-bench" compare "$work/measurements.jsonl"
+printf '\n'
+cat "$work/tensors.md"

@@ -1,5 +1,5 @@
-//! One StableHLO function in a bare loop: inputs read in place, every call awaited, outputs dropped
-//! where they are.
+//! One StableHLO function in a bare loop: inputs read in place, every call awaited, outputs left where
+//! they are, in memory of the plugin's or of ours.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -27,6 +27,11 @@ pub struct Options {
     /// The PJRT plugin.
     #[arg(long, value_name = "FILE", env = "TLALOC_PJRT_PLUGIN_PATH")]
     plugin: PathBuf,
+
+    /// Have outputs written to memory of ours, the same for every call, as the backend does with
+    /// large ones; the plugin's own memory is new in each call.
+    #[arg(long)]
+    place: bool,
 
     /// Calls that count.
     #[arg(long, value_name = "N", default_value = "50")]
@@ -61,18 +66,37 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let tensors = tensors
         .ok_or_else(|| wrong(format!("@{} has arguments of no fixed size", function.name)))?;
 
+    let results: Vec<usize> =
+        if options.place { (0..function.results.len()).collect() } else { Vec::new() };
+    let placed = function.with_places(&text, &results);
+    let placed = placed.ok_or_else(|| wrong("has results that cannot be placed".to_owned()))?;
+
     let plugin = Plugin::load(&options.plugin)?;
     let client = Client::shared(&plugin, 0, &ClientOptions::default())?;
-    let executable = client.compile(&prepare(&text, &function.name))?;
+    let executable = client.compile(&prepare(&placed, &function.name))?;
     let shapes = tensors
         .iter()
         .map(|tensor| Shape::new(element_type(tensor.dtype()), &signed(tensor)))
         .collect::<Result<Vec<_>, _>>()?;
     let inputs = Staging::new(&client, shapes)?;
+    let alignment = client.view_alignment();
+    let mut memories: Vec<(&Shape, Vec<u8>)> = executable
+        .outputs()
+        .take(results.len())
+        .map(|shape| (shape, vec![0; shape.bytes() + alignment]))
+        .collect();
     let mut times = Vec::with_capacity(options.calls.get());
     for call in 0..WARM_UP + options.calls.get() {
         let started = Instant::now();
-        let mut pending = executable.execute(inputs.inputs().map(Argument::Staged))?;
+        let mut targets = Vec::with_capacity(memories.len());
+        for (shape, memory) in &mut memories {
+            let start = memory.as_ptr().align_offset(alignment);
+            let memory = memory.get_mut(start..start + shape.bytes()).unwrap_or_default();
+            targets.extend(client.lend_host(shape.element_type(), shape.dims(), memory)?);
+        }
+        let arguments = inputs.inputs().map(Argument::Staged);
+        let arguments = arguments.chain(targets.into_iter().map(Argument::Place));
+        let mut pending = executable.execute(arguments)?;
         pending.wait()?;
         drop(pending);
         if call >= WARM_UP {

@@ -3,7 +3,7 @@
     python jax_mlp.py OUT --form text|bytecode
 
 Writes OUT/config.pbtxt, OUT/1 and OUT/expected.json, inputs and outputs that JAX
-computed. Needs the package jax (scripts/peers/setup.sh jax); docs/producers.md
+computed. Needs the package jax (scripts/peers/setup.sh jax); docs/tensor-mode.md
 goes through it.
 """
 

@@ -1,0 +1,1 @@
+"""What tensor mode costs above the bare execution, and what batching saves."""
