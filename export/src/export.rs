@@ -10,6 +10,7 @@ use tlaloc_artifact::{DType, Pool, PoolRole, Tensor};
 use crate::checkpoint::{Config, Tensors};
 use crate::plan::{Bucket, Plan, PlanOptions, PoolShape};
 use crate::pools::{self, LayerPool, layer_pools};
+use crate::quantise::WeightQuant;
 use crate::slots::{WeightDType, WeightLayout, weight_slots};
 use crate::spec::{LayerSpec, ModelSpec};
 use crate::{Error, family, lower, weights};
@@ -26,6 +27,8 @@ pub struct ExportOptions {
     pub weight_dtype: WeightDType,
     /// Layout of staged projections.
     pub weight_layout: WeightLayout,
+    /// What the layers' projections are quantised to; `None` for not at all.
+    pub weight_quant: Option<WeightQuant>,
 }
 
 /// Is told how far an export is.
@@ -52,17 +55,18 @@ pub fn export(
 ) -> Result<(), Error> {
     let (family, spec) = family::read(Config::open(checkpoint)?)?;
     let plan = Plan::new(&options.plan, &spec)?;
-    let slots = weight_slots(&spec, options.weight_dtype, options.weight_layout);
+    let ExportOptions { weight_dtype, weight_layout, weight_quant, .. } = *options;
+    let slots = weight_slots(&spec, weight_dtype, weight_layout, weight_quant);
     let tensors = family.weights(&spec, &slots, Tensors::open(checkpoint)?)?;
     let types = slots
         .iter()
-        .map(|slot| Ok((slot.name.clone(), sized(&slot.name, slot.dtype, &slot.dims)?)))
+        .map(|slot| Ok((slot.name.clone(), sized(&slot.name, slot.content.dtype(), &slot.dims)?)))
         .collect::<Result<Vec<_>, Error>>()?;
 
     let mut writer = ArtifactWriter::create(out)?;
     let mut entries = Vec::new();
     for &bucket in &plan.buckets {
-        let text = lower::program(&spec, &slots, options.weight_layout, plan.pools, bucket);
+        let text = lower::program(&spec, &slots, weight_layout, plan.pools, bucket);
         entries.push(EntryDescription {
             kind: bucket.kind,
             batch: bucket.batch,
@@ -82,7 +86,7 @@ pub fn export(
     }
     let model_name = options.name.clone().unwrap_or_else(|| repository_id(checkpoint));
     writer.finish(Description {
-        model_hash: model_hash(&model_name, &spec, options.weight_dtype),
+        model_hash: model_hash(&model_name, &spec, options),
         model_name,
         model: model(&spec, plan.pools),
         ladder: BucketLadder {
@@ -140,7 +144,7 @@ fn model(spec: &ModelSpec, pools: PoolShape) -> Model {
         num_blocks: signed(pools.num_blocks),
         block_size: signed(pools.block_size),
         dtype: DType::F32.manifest_name().to_owned(),
-        kv_dtype: DType::F32.manifest_name().to_owned(),
+        kv_dtype: pools.kv_dtype.manifest_name().to_owned(),
         kv_quant: None,
         kv_pool_axis_order: ["numBlocks", "blockSize", "numKvHeads", "headDim"]
             .map(str::to_owned)
@@ -209,11 +213,14 @@ fn repository_id(checkpoint: &Path) -> String {
 }
 
 /// Identity of the model without its weights' hash, which the writer adds (artifact format §15).
-fn model_hash(name: &str, spec: &ModelSpec, weights: WeightDType) -> String {
+fn model_hash(name: &str, spec: &ModelSpec, options: &ExportOptions) -> String {
     let (layers, hidden, vocab) = (spec.layers.len(), spec.hidden_size, spec.vocab_size);
     let mut hash = format!("hf-{}:{name}:L{layers}:h{hidden}:v{vocab}", spec.family);
-    if weights != WeightDType::F32 {
-        hash += &format!(":w{}", weights.dtype());
+    if options.weight_dtype != WeightDType::F32 {
+        hash += &format!(":w{}", options.weight_dtype.dtype());
+    }
+    if let Some(quant) = options.weight_quant {
+        hash += &format!(":q{}", quant.name());
     }
     if spec.head.tied {
         hash += ":tiedHead";

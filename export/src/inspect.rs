@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use tlaloc_artifact::{Artifact, DType, EntryKind};
+use tlaloc_artifact::{Artifact, DType, EntryKind, PoolRole};
 
 /// Prints what an artifact serves and the memory it takes.
 pub struct Summary<'a>(pub &'a Artifact);
@@ -59,30 +59,52 @@ impl Summary<'_> {
     fn pools(&self, f: &mut fmt::Formatter<'_>) -> Result<usize, fmt::Error> {
         let artifact = self.0;
         let total = artifact.pools().iter().map(|pool| pool.tensor.bytes()).sum();
+        writeln!(f, "pools     {}", Size(total))?;
         let (pages, page) = (artifact.num_blocks() - 1, artifact.block_size());
-        writeln!(
+        self.pool_class(
             f,
-            "pools     {}: {} pools, {pages} pages of {page} tokens to use ({} tokens of history)",
-            Size(total),
-            artifact.pools().len(),
-            pages * page
+            "history",
+            PoolRole::Kv,
+            format!("{pages} pages of {page} tokens to use ({} tokens)", pages * page),
         )?;
         if let Some(window) = artifact.windowed() {
             // What a ring holds beside the rest of the window (artifact format §8).
             let call = (window.ring_pages * page).saturating_sub(window.window - 1).max(1);
-            writeln!(
-                f,
-                "window    {} tokens: {} pages to use, {} a sequence; calls of up to {call} tokens \
-                 after the first window",
+            let use_of = format!(
+                "{} tokens: {} pages to use, {} a sequence; calls of up to {call} tokens after the \
+                 first window",
                 window.window,
                 window.num_blocks - 1,
                 window.ring_pages
-            )?;
+            );
+            self.pool_class(f, "window", PoolRole::WindowKv, use_of)?;
         }
         if let Some(state) = artifact.linear_state() {
-            writeln!(f, "state     {} slots for linear attention", state.num_slots)?;
+            let use_of = format!("{} slots, one a sequence", state.num_slots);
+            self.pool_class(f, "state", PoolRole::State, use_of)?;
         }
         Ok(total)
+    }
+
+    /// One line about the pools of `role`.
+    fn pool_class(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        name: &str,
+        role: PoolRole,
+        use_of: String,
+    ) -> fmt::Result {
+        let pools = self.0.pools().iter().filter(|pool| pool.role == role);
+        match pools.clone().next() {
+            Some(first) => writeln!(
+                f,
+                "  {name:8}{} {} ({}): {use_of}",
+                pools.clone().count(),
+                first.tensor.dtype(),
+                Size(pools.map(|pool| pool.tensor.bytes()).sum())
+            ),
+            None => Ok(()),
+        }
     }
 
     fn entries(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -14,6 +14,7 @@ pub mod inspect;
 pub mod lower;
 pub mod plan;
 pub mod pools;
+pub mod quantise;
 pub mod slots;
 pub mod spec;
 pub mod stablehlo;

@@ -8,7 +8,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use tlaloc_artifact::Artifact;
 use tlaloc_artifact::manifest::MANIFEST_FILE;
 use tlaloc_export::inspect::Summary;
-use tlaloc_export::plan::PlanOptions;
+use tlaloc_export::plan::{KvDType, PlanOptions};
+use tlaloc_export::quantise::WeightQuant;
 use tlaloc_export::slots::{WeightDType, WeightLayout};
 use tlaloc_export::{Error, ExportOptions, Progress, export};
 
@@ -56,9 +57,10 @@ struct ExportArgs {
     #[arg(long, value_delimiter = ',', value_name = "ROWS")]
     prefill_batches: Option<Vec<usize>>,
 
-    /// Most tokens of a row in one prefill call [default: the entry's whole context]
-    #[arg(long, value_name = "TOKENS")]
-    prefill_chunk: Option<usize>,
+    /// Most tokens of a row in one prefill call; each smaller size besides gives the buckets another
+    /// entry, for shorter prompts [default: the entry's whole context]
+    #[arg(long, value_delimiter = ',', value_name = "TOKENS")]
+    prefill_chunk: Vec<usize>,
 
     /// Tokens of a KV page
     #[arg(long, value_name = "TOKENS", default_value_t = PlanOptions::DEFAULT_BLOCK_SIZE)]
@@ -73,6 +75,9 @@ struct ExportArgs {
     /// window and one call of --prefill-chunk tokens, instead of its whole history
     #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     windowed_kv: bool,
+    /// Element type of the KV pools
+    #[arg(long, value_enum, default_value_t)]
+    kv_dtype: KvDType,
 
     /// State slots of models with linear attention: sequences that are alive at once
     #[arg(long, value_name = "SLOTS", default_value_t = PlanOptions::DEFAULT_STATE_SLOTS)]
@@ -81,6 +86,11 @@ struct ExportArgs {
     /// Element type of embedding, projections and head
     #[arg(long, value_enum, default_value_t)]
     weight_dtype: WeightDType,
+
+    /// Quantise the layers' projections, with a scale for each output channel; embedding, norms and
+    /// head keep their type [default: not quantised]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    weight_quant: Option<WeightQuant>,
 
     /// Order of a projection's dimensions in its file
     #[arg(long, value_enum, default_value_t)]
@@ -110,14 +120,16 @@ fn run_export(args: ExportArgs) -> Result<(), Error> {
             contexts: args.contexts,
             batches: args.batches,
             prefill_batches: args.prefill_batches,
-            prefill_chunk: args.prefill_chunk,
+            prefill_chunks: args.prefill_chunk,
             block_size: args.block_size,
             num_blocks: args.num_blocks,
             windowed_kv: args.windowed_kv,
+            kv_dtype: args.kv_dtype,
             state_slots: args.state_slots,
         },
         weight_dtype: args.weight_dtype,
         weight_layout: args.weight_layout,
+        weight_quant: args.weight_quant,
     };
     let mut bar = Bar(ProgressBar::hidden());
     export(&args.checkpoint, &args.out, &options, &mut bar)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tlaloc_artifact::EntryKind;
+use tlaloc_artifact::{DType, EntryKind};
 
 use crate::Error;
 use crate::pools::WindowedPools;
@@ -33,8 +33,33 @@ pub struct PoolShape {
     pub block_size: usize,
     /// The pools of layers with a window; `None` when these have a whole history, too.
     pub windowed: Option<WindowedPools>,
+    /// Element type of the KV pools.
+    pub kv_dtype: DType,
     /// State slots of each linear-attention pool, one a sequence.
     pub state_slots: usize,
+}
+
+/// Element type of the KV pools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum KvDType {
+    /// 32-bit floats.
+    #[default]
+    F32,
+    /// bfloat16: keys and values are rounded when they are written.
+    Bf16,
+    /// 8-bit floats (`e4m3fn`): they are rounded, and no further out than 448.
+    Fp8,
+}
+
+impl KvDType {
+    /// The element type.
+    pub fn dtype(self) -> DType {
+        match self {
+            KvDType::F32 => DType::F32,
+            KvDType::Bf16 => DType::Bf16,
+            KvDType::Fp8 => DType::F8E4M3Fn,
+        }
+    }
 }
 
 /// What the user asked for.
@@ -47,8 +72,9 @@ pub struct PlanOptions {
     pub batches: Vec<usize>,
     /// Batch sizes of prefill entries; `None` for those of decode.
     pub prefill_batches: Option<Vec<usize>>,
-    /// Most token columns of a prefill entry; `None` for the entry's whole context.
-    pub prefill_chunk: Option<usize>,
+    /// Most token columns of prefill entries: the largest for one entry of every bucket, each smaller
+    /// one for another entry of the buckets with more columns. Empty for a bucket's whole context.
+    pub prefill_chunks: Vec<usize>,
     /// Tokens of a page.
     pub block_size: usize,
     /// Pages of a pool; `None` for room for the largest batch at the largest context, and page 0.
@@ -56,6 +82,8 @@ pub struct PlanOptions {
     /// Whether layers with a window keep a ring of pages a sequence instead of its whole history.
     /// Models with linear attention have no such pools.
     pub windowed_kv: bool,
+    /// Element type of the KV pools.
+    pub kv_dtype: KvDType,
     /// State slots of linear attention, one a sequence; without effect on models that have none.
     pub state_slots: usize,
 }
@@ -73,10 +101,11 @@ impl Default for PlanOptions {
             contexts: Vec::new(),
             batches: Vec::new(),
             prefill_batches: None,
-            prefill_chunk: None,
+            prefill_chunks: Vec::new(),
             block_size: PlanOptions::DEFAULT_BLOCK_SIZE,
             num_blocks: None,
             windowed_kv: true,
+            kv_dtype: KvDType::default(),
             state_slots: PlanOptions::DEFAULT_STATE_SLOTS,
         }
     }
@@ -91,7 +120,7 @@ pub struct Plan {
     pub contexts: Vec<usize>,
     /// Size of the pools.
     pub pools: PoolShape,
-    /// The entries: decode, then prefill; by batch, then context.
+    /// The entries: decode, prefill, prefill with each smaller chunk; by batch, then context.
     pub buckets: Vec<Bucket>,
 }
 
@@ -109,10 +138,10 @@ impl Plan {
             Some(sizes) => ladder("prefill-batches", sizes, &[])?,
             None => batches.clone(),
         };
-        let chunk = positive("prefill-chunk", options.prefill_chunk.unwrap_or(usize::MAX))?;
+        let chunks = ladder("prefill-chunk", &options.prefill_chunks, &[usize::MAX])?;
 
         let decode = buckets(EntryKind::Decode, &batches, &contexts, 1);
-        let prefill = buckets(EntryKind::Prefill, &prefill_batches, &contexts, chunk);
+        let prefill = prefill_buckets(&chunks, &prefill_batches, &contexts);
         let ladder: BTreeSet<_> = batches.iter().chain(&prefill_batches).copied().collect();
 
         let largest = |sizes: &[usize]| sizes.last().copied().unwrap_or(1);
@@ -144,7 +173,13 @@ impl Plan {
         Ok(Plan {
             batches: ladder.into_iter().collect(),
             contexts,
-            pools: PoolShape { num_blocks, block_size, windowed, state_slots },
+            pools: PoolShape {
+                num_blocks,
+                block_size,
+                windowed,
+                kv_dtype: options.kv_dtype.dtype(),
+                state_slots,
+            },
             buckets: [decode, prefill].concat(),
         })
     }
@@ -161,7 +196,7 @@ fn windowed(
     let Some(window) = attentions.iter().flatten().filter_map(|a| a.window).max() else {
         return Ok(None);
     };
-    let (block_size, chunk) = (options.block_size, options.prefill_chunk);
+    let (block_size, chunk) = (options.block_size, options.prefill_chunks.iter().max().copied());
     let pools = WindowedPools::sized(window, chunk, block_size, max_context, full_blocks);
     if pools.num_blocks <= pools.ring_pages {
         return Err(refuse(
@@ -179,6 +214,18 @@ fn windowed(
 fn buckets(kind: EntryKind, batches: &[usize], contexts: &[usize], chunk: usize) -> Vec<Bucket> {
     let entry = |batch, context| Bucket { kind, batch, context, tokens: chunk.min(context) };
     batches.iter().flat_map(|&b| contexts.iter().map(move |&c| entry(b, c))).collect()
+}
+
+/// The prefill entries with the largest of `chunks` (ascending), then those with each smaller one
+/// that it makes a difference to.
+fn prefill_buckets(chunks: &[usize], batches: &[usize], contexts: &[usize]) -> Vec<Bucket> {
+    let Some((&main, smaller)) = chunks.split_last() else { return Vec::new() };
+    let mut entries = buckets(EntryKind::Prefill, batches, contexts, main);
+    for &chunk in smaller.iter().rev() {
+        let longer: Vec<_> = contexts.iter().copied().filter(|&c| chunk < c).collect();
+        entries.extend(buckets(EntryKind::Prefill, batches, &longer, chunk));
+    }
+    entries
 }
 
 fn contexts(

@@ -22,8 +22,10 @@ pub struct LayerPool {
 /// The two pools of layer number `l`: keys and values of attention, or the states of a DeltaNet's
 /// convolution and recurrence.
 pub fn layer_pools(l: usize, layer: &LayerSpec, shape: PoolShape) -> [LayerPool; 2] {
-    let pool =
-        |name, role, dims| LayerPool { name: format!("{name}{l}"), role, dtype: DType::F32, dims };
+    let pool = |name, role, dims| {
+        let dtype = if role == PoolRole::State { DType::F32 } else { shape.kv_dtype };
+        LayerPool { name: format!("{name}{l}"), role, dtype, dims }
+    };
     match &layer.mixer {
         Mixer::Attention(attention) => {
             let AttentionSpec { kv_heads, head_dim, .. } = *attention;

@@ -26,17 +26,21 @@
 //! | `expertDownProj<l>` | experts | hidden, of each expert | intermediate |
 //! | `sharedGateUpProj<l>`, `sharedDownProj<l>` | projection | as those of an MLP | |
 //! | `sharedScale<l>` | exact | 1 | hidden |
-//! | `lmHead`, untied models only | projection | vocab | hidden |
+//! | `lmHead`, untied models only | head | vocab | hidden |
 //!
-//! What is exact is f32, as are taps; tables, projections and experts have the weight dtype. A table
-//! is `[rows, columns]`, as are experts, of whose rows a program takes those of one at a time; a
-//! projection is too with the layout `out-in`, and `[columns, rows]` with `in-out`, as taps always
-//! are.
+//! What is exact is f32, as are taps; all others have the weight dtype. A table is `[rows, columns]`,
+//! as are experts, of whose rows a program takes those of one at a time; projections and the head are
+//! too with the layout `out-in`, and `[columns, rows]` with `in-out`, as taps always are.
+//!
+//! A quantised model has codes in the place of each projection and of experts, followed by the slot
+//! `<name>Scale` (`qkvProj0Scale`) with the f32 scale of each row.
 
+use std::fmt::Display;
 use std::ops::Index;
 
 use tlaloc_artifact::DType;
 
+use crate::quantise::WeightQuant;
 use crate::spec::{AttentionSpec, Ffn, GatedDeltaSpec, HeadNorm, LayerRole, LayerSpec, Mixer};
 use crate::spec::{MlpSpec, ModelSpec, MoeSpec, Role};
 
@@ -70,13 +74,35 @@ impl WeightDType {
     }
 }
 
+/// What the elements of a weight file are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// The checkpoint's values in this type.
+    Values(DType),
+    /// Codes of the values.
+    Codes(WeightQuant),
+    /// The scale of each row's codes.
+    Scales(WeightQuant),
+}
+
+impl Content {
+    /// Element type in the file.
+    pub fn dtype(self) -> DType {
+        match self {
+            Content::Values(dtype) => dtype,
+            Content::Codes(quant) => quant.dtype(),
+            Content::Scales(_) => DType::F32,
+        }
+    }
+}
+
 /// One weight argument and how its file is made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeightSlot {
     /// Slot name.
     pub name: String,
-    /// Element type in the file.
-    pub dtype: DType,
+    /// What its elements are.
+    pub content: Content,
     /// Shape in the file.
     pub dims: Vec<usize>,
     /// What the checkpoint holds of it, stacked along the first dimension.
@@ -179,14 +205,51 @@ impl LayerWeight {
     }
 }
 
-/// One value per weight of a layer, in slot order.
+/// What a slot of a layer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayerSlot {
+    /// The weight, or its codes.
+    Weight(LayerWeight),
+    /// The scales of its codes.
+    Scale(LayerWeight),
+}
+
+impl LayerSlot {
+    /// The slot's name in layer `layer`.
+    pub fn name(self, layer: impl Display) -> String {
+        match self {
+            LayerSlot::Weight(weight) => format!("{}{layer}", weight.name()),
+            LayerSlot::Scale(weight) => format!("{}{layer}Scale", weight.name()),
+        }
+    }
+}
+
+/// A projection's values.
+#[derive(Clone, Copy, Debug)]
+pub struct Projection<'a, T> {
+    /// Of the matrix, or its codes.
+    pub matrix: &'a T,
+    /// Of the scales of its codes, where it is quantised.
+    pub scale: Option<&'a T>,
+}
+
+/// One value per slot of a layer, in slot order.
 #[derive(Clone, Debug)]
-pub struct LayerWeights<T>(Vec<(LayerWeight, T)>);
+pub struct LayerWeights<T>(Vec<(LayerSlot, T)>);
 
 impl<T> LayerWeights<T> {
     /// The value of `weight`, if the layer has it.
     pub fn get(&self, weight: LayerWeight) -> Option<&T> {
-        self.0.iter().find(|(key, _)| *key == weight).map(|(_, value)| value)
+        self.find(LayerSlot::Weight(weight))
+    }
+
+    /// The values of the projection `weight`, which the layer's spec says it has.
+    pub fn projection(&self, weight: LayerWeight) -> Projection<'_, T> {
+        Projection { matrix: &self[weight], scale: self.find(LayerSlot::Scale(weight)) }
+    }
+
+    fn find(&self, slot: LayerSlot) -> Option<&T> {
+        self.0.iter().find(|(key, _)| *key == slot).map(|(_, value)| value)
     }
 
     /// The values in slot order.
@@ -195,7 +258,7 @@ impl<T> LayerWeights<T> {
     }
 
     /// `f` of each value, called in slot order.
-    pub fn map<U>(&self, mut f: impl FnMut(LayerWeight, &T) -> U) -> LayerWeights<U> {
+    pub fn map<U>(&self, mut f: impl FnMut(LayerSlot, &T) -> U) -> LayerWeights<U> {
         LayerWeights(self.0.iter().map(|(key, value)| (*key, f(*key, value))).collect())
     }
 }
@@ -256,9 +319,12 @@ enum Class {
     Experts,
     /// Taps of a convolution, few values for each channel: never rounded.
     Taps,
+    /// As a projection, but never quantised.
+    Head,
 }
 
-/// A slot before its dtype and layout are known.
+/// A slot before its content and layout are known.
+#[derive(Clone)]
 struct Row<R> {
     class: Class,
     parts: Vec<(R, Vec<usize>)>,
@@ -281,49 +347,74 @@ impl<R> Row<R> {
     }
 }
 
-/// The weight slots of a model.
-pub fn weight_slots(
-    spec: &ModelSpec,
-    dtype: WeightDType,
-    layout: WeightLayout,
-) -> ModelWeights<WeightSlot> {
-    let (vocab, hidden) = (spec.vocab_size, spec.hidden_size);
-    let slot = |name: &str, row: Row<Role>| {
-        let parts: Vec<_> = row.parts.into_iter().map(|(role, dims)| Part { role, dims }).collect();
+impl Row<Role> {
+    /// The slot `name` with `content`.
+    fn slot(self, name: String, content: Content, layout: WeightLayout) -> WeightSlot {
+        let parts: Vec<_> =
+            self.parts.into_iter().map(|(role, dims)| Part { role, dims }).collect();
         let mut dims = parts.first().map_or(Vec::new(), |part| part.dims.clone());
         if let Some(rows) = dims.first_mut() {
             *rows = parts.iter().map(|part| part.dims[0]).sum();
         }
-        let transposed = match row.class {
-            Class::Projection => layout == WeightLayout::InOut,
-            Class::Taps => true,
-            Class::Exact | Class::Table | Class::Experts => false,
+        let transposed = match (content, self.class) {
+            (Content::Scales(_), _) => {
+                dims.truncate(1);
+                false
+            }
+            (_, Class::Projection | Class::Head) => layout == WeightLayout::InOut,
+            (_, Class::Taps) => true,
+            (_, Class::Exact | Class::Table | Class::Experts) => false,
         };
         if transposed {
             dims.reverse();
         }
-        let dtype = match row.class {
-            Class::Exact | Class::Taps => DType::F32,
-            Class::Table | Class::Projection | Class::Experts => dtype.dtype(),
-        };
-        WeightSlot { name: name.to_owned(), dtype, dims, parts, transposed }
+        WeightSlot { name, content, dims, parts, transposed }
+    }
+}
+
+/// The weight slots of a model. With `quant`, the layers' projections and experts are
+/// quantised.
+pub fn weight_slots(
+    spec: &ModelSpec,
+    dtype: WeightDType,
+    layout: WeightLayout,
+    quant: Option<WeightQuant>,
+) -> ModelWeights<WeightSlot> {
+    let (vocab, hidden) = (spec.vocab_size, spec.hidden_size);
+    let values = |class| match class {
+        Class::Exact | Class::Taps => Content::Values(DType::F32),
+        Class::Table | Class::Projection | Class::Experts | Class::Head => {
+            Content::Values(dtype.dtype())
+        }
+    };
+    let slot = |name: &str, row: Row<Role>| {
+        let content = values(row.class);
+        row.slot(name.to_owned(), content, layout)
     };
     let layer = |(l, layer): (usize, &LayerSpec)| {
-        let slots = layer_rows(layer, hidden).into_iter().map(|(weight, Row { class, parts })| {
+        let mut slots = Vec::new();
+        for (weight, Row { class, parts }) in layer_rows(layer, hidden) {
             let in_layer = |(role, dims)| (Role::Layer(l, role), dims);
             let row = Row { class, parts: parts.into_iter().map(in_layer).collect() };
-            (weight, slot(&format!("{}{l}", weight.name()), row))
-        });
-        LayerWeights(slots.collect())
+            let mut push = |key: LayerSlot, row: Row<Role>, content| {
+                slots.push((key, row.slot(key.name(l), content, layout)));
+            };
+            match quant.filter(|_| matches!(class, Class::Projection | Class::Experts)) {
+                Some(quant) => {
+                    push(LayerSlot::Weight(weight), row.clone(), Content::Codes(quant));
+                    push(LayerSlot::Scale(weight), row, Content::Scales(quant));
+                }
+                None => push(LayerSlot::Weight(weight), row, values(class)),
+            }
+        }
+        LayerWeights(slots)
     };
-    let embedding =
-        Row { class: Class::Table, parts: vec![(Role::Embedding, vec![vocab, hidden])] };
+    let matrix = |class, role| Row { class, parts: vec![(role, vec![vocab, hidden])] };
     ModelWeights {
-        embedding: slot("embedTokens", embedding),
+        embedding: slot("embedTokens", matrix(Class::Table, Role::Embedding)),
         layers: spec.layers.iter().enumerate().map(layer).collect(),
         final_norm: slot("finalNorm", Row::vector(Role::FinalNorm, hidden)),
-        head: (!spec.head.tied)
-            .then(|| slot("lmHead", Row::projection(hidden, [(Role::Head, vocab)]))),
+        head: (!spec.head.tied).then(|| slot("lmHead", matrix(Class::Head, Role::Head))),
     }
 }
 

@@ -7,7 +7,8 @@ use tlaloc_artifact::DType;
 use crate::Error;
 use crate::checkpoint::{Stored, StoredWeight};
 use crate::family::Weights;
-use crate::slots::WeightSlot;
+use crate::quantise::WeightQuant;
+use crate::slots::{Content, WeightSlot};
 
 /// Bytes held at a time, converted. As many again are held as stored.
 const BAND: usize = 16 << 20;
@@ -33,10 +34,19 @@ pub fn write_slot(
         emit(bytes).map_err(|source| Error::Unwritable { slot: slot.name.clone(), source })
     };
     if slot.transposed {
-        transposed(slot, &parts, &mut emit)
-    } else {
-        parts.iter().try_for_each(|part| stacked(slot.dtype, part, &mut emit))
+        return transposed(slot, &parts, &mut emit);
     }
+    parts.iter().try_for_each(|part| match slot.content {
+        Content::Values(dtype) => stacked(dtype, part, &mut emit),
+        Content::Codes(quant) => each_row(part, &mut |row| {
+            let scale = scale(quant, part, row)?;
+            let codes: Vec<_> = row.iter().map(|&value| quant.code(value, scale)).collect();
+            emit(&codes)
+        }),
+        Content::Scales(quant) => {
+            each_row(part, &mut |row| emit(&scale(quant, part, row)?.to_le_bytes()))
+        }
+    })
 }
 
 type Emit<'a> = dyn FnMut(&[u8]) -> Result<(), Error> + 'a;
@@ -52,12 +62,42 @@ fn stacked(dtype: DType, part: &StoredWeight, emit: &mut Emit) -> Result<(), Err
             part.tensor.read(start + first, &mut source)?;
             target.clear();
             for x in source.chunks_exact(stored.size()) {
-                convert(x, stored, part.zero_centred, dtype, &mut target);
+                convert(x, stored, part.zero_centred, Encoding::Value(dtype), &mut target);
             }
             emit(&target)?;
         }
     }
     Ok(())
+}
+
+/// Calls `each` with the values of every row of `part`, in order.
+fn each_row(
+    part: &StoredWeight,
+    each: &mut dyn FnMut(&[f32]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let stored = part.tensor.stored()?;
+    let width = part.row_elements();
+    let band = width * (BAND / (width * size_of::<f32>())).max(1);
+    let (mut bytes, mut values) = (Vec::new(), Vec::new());
+    for (start, elements) in part.runs() {
+        for first in (0..elements).step_by(band) {
+            bytes.resize(band.min(elements - first) * stored.size(), 0);
+            part.tensor.read(start + first, &mut bytes)?;
+            values.clear();
+            let stored_values = bytes.chunks_exact(stored.size()).map(|x| stored.value(x));
+            values.extend(stored_values.map(|value| centred(value, part.zero_centred)));
+            values.chunks_exact(width).try_for_each(&mut *each)?;
+        }
+    }
+    Ok(())
+}
+
+fn scale(quant: WeightQuant, part: &StoredWeight, row: &[f32]) -> Result<f32, Error> {
+    quant.scale(row).ok_or_else(|| {
+        let reason =
+            format!("holds a value that is not finite, which {} has no code for", quant.name());
+        part.tensor.refuse(reason)
+    })
 }
 
 /// The `parts`, `[out, in]` each, stacked along `out` and transposed to `[in, out]`: bands of input
@@ -67,7 +107,8 @@ fn transposed(slot: &WeightSlot, parts: &[&StoredWeight], emit: &mut Emit) -> Re
         [inputs, outputs] => (inputs, outputs),
         _ => return Ok(()),
     };
-    let size = slot.dtype.size();
+    let encodings = encodings(slot.content, parts)?;
+    let size = slot.content.dtype().size();
     let most = (BAND / (outputs * size)).clamp(1, inputs);
     let (mut strip, mut element, mut band) = (Vec::new(), Vec::new(), Vec::new());
     for first in (0..inputs).step_by(most) {
@@ -81,7 +122,7 @@ fn transposed(slot: &WeightSlot, parts: &[&StoredWeight], emit: &mut Emit) -> Re
                 part.tensor.read(part.row_start(row) + first, &mut strip)?;
                 for (i, x) in strip.chunks_exact(stored.size()).enumerate() {
                     element.clear();
-                    convert(x, stored, part.zero_centred, slot.dtype, &mut element);
+                    convert(x, stored, part.zero_centred, encodings[output], &mut element);
                     let at = (i * outputs + output) * size;
                     band[at..at + size].copy_from_slice(&element);
                 }
@@ -93,15 +134,54 @@ fn transposed(slot: &WeightSlot, parts: &[&StoredWeight], emit: &mut Emit) -> Re
     Ok(())
 }
 
-/// Appends one element, plus 1 if it is `zero_centred`, little-endian; narrowing rounds to nearest
-/// even.
-fn convert(bytes: &[u8], stored: Stored, zero_centred: bool, dtype: DType, target: &mut Vec<u8>) {
-    let value = |bytes| stored.value(bytes) + if zero_centred { 1.0 } else { 0.0 };
-    match (stored, dtype) {
-        (Stored::F32, DType::F32) | (Stored::Bf16, DType::Bf16) if !zero_centred => {
+/// How one element is written.
+#[derive(Clone, Copy)]
+enum Encoding {
+    /// In this type; narrowing rounds to nearest even.
+    Value(DType),
+    /// As a code in a row of this scale.
+    Code(WeightQuant, f32),
+}
+
+/// The encoding of each row of the stacked `parts`.
+fn encodings(content: Content, parts: &[&StoredWeight]) -> Result<Vec<Encoding>, Error> {
+    let mut encodings = Vec::new();
+    for part in parts {
+        match content {
+            Content::Codes(quant) => each_row(part, &mut |row| {
+                encodings.push(Encoding::Code(quant, scale(quant, part, row)?));
+                Ok(())
+            })?,
+            other => encodings.extend(vec![Encoding::Value(other.dtype()); part.rows()]),
+        }
+    }
+    Ok(encodings)
+}
+
+/// Appends one element, plus 1 if it is `zero_centred`, little-endian.
+fn convert(
+    bytes: &[u8],
+    stored: Stored,
+    zero_centred: bool,
+    encoding: Encoding,
+    target: &mut Vec<u8>,
+) {
+    let value = || centred(stored.value(bytes), zero_centred);
+    match (encoding, stored) {
+        (Encoding::Code(quant, scale), _) => target.push(quant.code(value(), scale)),
+        (Encoding::Value(DType::F32), Stored::F32)
+        | (Encoding::Value(DType::Bf16), Stored::Bf16)
+            if !zero_centred =>
+        {
             target.extend_from_slice(bytes);
         }
-        (_, DType::Bf16) => target.extend(half::bf16::from_f32(value(bytes)).to_le_bytes()),
-        _ => target.extend(value(bytes).to_le_bytes()),
+        (Encoding::Value(DType::Bf16), _) => {
+            target.extend(half::bf16::from_f32(value()).to_le_bytes());
+        }
+        (Encoding::Value(_), _) => target.extend(value().to_le_bytes()),
     }
+}
+
+fn centred(value: f32, zero_centred: bool) -> f32 {
+    if zero_centred { value + 1.0 } else { value }
 }

@@ -12,7 +12,8 @@ use common::{Checkpoint, export_to, tiny, tiny_names, tree};
 use safetensors::Dtype;
 use tlaloc_artifact::Artifact;
 use tlaloc_export::ExportOptions;
-use tlaloc_export::plan::PlanOptions;
+use tlaloc_export::plan::{KvDType, PlanOptions};
+use tlaloc_export::quantise::WeightQuant;
 use tlaloc_export::slots::{WeightDType, WeightLayout};
 
 fn open(dir: &Path) -> Artifact {
@@ -140,13 +141,149 @@ fn dtypes_convert_exactly_or_to_the_nearest_even() {
     assert!(down == expected.into_iter().flat_map(u16::to_le_bytes).collect::<Vec<_>>());
 }
 
+/// Quantised by their definition, in the order of slots.
+#[test]
+fn projections_are_quantised_by_output_channel() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut checkpoint = Checkpoint::tiny("llama");
+    // Of 48 rows: one of zeros, one all negative, one with ties at even and odd codes.
+    let down = "model.layers.0.mlp.down_proj.weight";
+    let mut values = checkpoint.f32s(down);
+    values[..80].fill(0.0);
+    values[80..160].iter_mut().for_each(|value| *value = -value.abs() - 0.1);
+    values[160..240].copy_from_slice(&[254.0, 1.0, 3.0, -5.0].repeat(20));
+    checkpoint.tensors.insert(down.to_owned(), (Dtype::F32, vec![48, 80], bytes(values.clone())));
+    checkpoint.write(&dir.path().join("in"));
+
+    let export = |name: &str, layout| {
+        let out = dir.path().join(name);
+        let options = ExportOptions {
+            weight_quant: Some(WeightQuant::Int8),
+            weight_layout: layout,
+            ..ExportOptions::default()
+        };
+        export_to(&dir.path().join("in"), &out, options).unwrap();
+        out
+    };
+    let out = export("int8", WeightLayout::OutIn);
+    let (codes_type, codes) = weight(&out, "downProj0");
+    let (scales_type, scales) = weight(&out, "downProj0Scale");
+    assert_eq!((&*codes_type, &*scales_type), ("tensor<48x80xi8>", "tensor<48xf32>"));
+    let scales: Vec<_> = scales.as_chunks().0.iter().map(|x| f32::from_le_bytes(*x)).collect();
+    for (row, values) in values.chunks(80).enumerate() {
+        let largest = values.iter().fold(0.0_f32, |largest, value| largest.max(value.abs()));
+        let scale = if row == 0 { 1.0 } else { largest / 127.0 };
+        assert_eq!(scales[row], scale, "row {row}");
+        let codes: Vec<_> = codes[row * 80..][..80].iter().map(|c| c.cast_signed()).collect();
+        for (code, value) in codes.iter().zip(values) {
+            let error = f64::from(*code) - f64::from(*value) / f64::from(scale);
+            assert!(error.abs() <= 0.500_001, "row {row}: {code} for {value}");
+        }
+        match row {
+            0 => assert!(codes.iter().all(|code| *code == 0)),
+            1 => assert!(codes.contains(&-127) && codes.iter().all(|code| *code < 0)),
+            2 => assert_eq!(codes[..4], [127, 0, 2, -2]),
+            _ => assert!(codes.contains(&127) || codes.contains(&-127), "row {row}"),
+        }
+    }
+
+    let turned = export("turned", WeightLayout::InOut);
+    let (turned_type, turned_codes) = weight(&turned, "downProj0");
+    assert_eq!(turned_type, "tensor<80x48xi8>");
+    assert!((0..codes.len()).all(|i| turned_codes[i % 80 * 48 + i / 80] == codes[i]));
+    assert_eq!(weight(&turned, "downProj0Scale"), weight(&out, "downProj0Scale"));
+
+    let again = export("again", WeightLayout::OutIn);
+    assert!(tree(&out) == tree(&again), "two exports are byte-identical");
+    let plain = dir.path().join("plain");
+    export_to(&dir.path().join("in"), &plain, ExportOptions::default()).unwrap();
+    for kept in ["embedTokens", "inputNorm1", "finalNorm", "lmHead"] {
+        assert_eq!(weight(&out, kept), weight(&plain, kept));
+    }
+    let names: Vec<_> = open(&out).weights().iter().map(|slot| slot.name.clone()).collect();
+    assert_eq!(names[1..5], ["inputNorm0", "qkvProj0", "qkvProj0Scale", "oProj0"]);
+}
+
+#[test]
+fn quantised_models_say_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    for (quant, weight_dtype, expected, codes) in [
+        (WeightQuant::Int8, WeightDType::F32, ":qint8:weights-", "tensor<48x80xi8>"),
+        (WeightQuant::Fp8, WeightDType::Bf16, ":wbf16:qfp8:weights-", "tensor<48x80xf8E4M3FN>"),
+    ] {
+        let options =
+            ExportOptions { weight_quant: Some(quant), weight_dtype, ..ExportOptions::default() };
+        export_to(&tiny("llama"), &out, options).unwrap();
+        let hash = open(&out).manifest().model_hash.clone();
+        assert!(hash.starts_with(&format!("hf-llama:tiny:L3:h48:v96{expected}")), "{hash}");
+        assert_eq!(weight(&out, "downProj0").0, codes);
+        assert_eq!(weight(&out, "lmHead").0, format!("tensor<96x48x{}>", weight_dtype.dtype()));
+    }
+}
+
+#[test]
+fn values_without_a_code_are_refused_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut checkpoint = Checkpoint::tiny("llama");
+    let up = "model.layers.1.mlp.up_proj.weight";
+    let mut values = checkpoint.f32s(up);
+    values[7] = f32::INFINITY;
+    checkpoint.tensors.insert(up.to_owned(), (Dtype::F32, vec![80, 48], bytes(values)));
+    checkpoint.write(&dir.path().join("in"));
+    let out = dir.path().join("out");
+    let options =
+        ExportOptions { weight_quant: Some(WeightQuant::Fp8), ..ExportOptions::default() };
+    let error = export_to(&dir.path().join("in"), &out, options).unwrap_err().to_string();
+    assert!(error.contains(&format!("tensor '{up}': holds a value that is not finite")), "{error}");
+    assert!(!out.exists());
+}
+
+#[test]
+fn pools_have_the_kv_dtype() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    for (kv_dtype, name, size) in
+        [(KvDType::F32, "f32", 4), (KvDType::Bf16, "bf16", 2), (KvDType::Fp8, "f8e4m3fn", 1)]
+    {
+        let plan = PlanOptions { kv_dtype, ..PlanOptions::default() };
+        export_to(&tiny("llama"), &out, ExportOptions { plan, ..ExportOptions::default() })
+            .unwrap();
+        let artifact = open(&out);
+        assert_eq!(artifact.manifest().model.kv_dtype, name);
+        for entry in &artifact.manifest().entries {
+            assert!(entry.cache_key.ends_with(&format!("/dtf32/kv{name}")), "{}", entry.cache_key);
+        }
+        for pool in artifact.pools() {
+            assert_eq!(pool.tensor.dtype().manifest_name(), name);
+            assert_eq!(pool.tensor.bytes(), 9 * 16 * 2 * 8 * size);
+        }
+    }
+}
+
+#[test]
+fn smaller_chunks_give_further_entries() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let plan = PlanOptions { prefill_chunks: vec![32, 48, 8, 48], ..PlanOptions::default() };
+    export_to(&tiny("llama"), &out, ExportOptions { plan, ..ExportOptions::default() }).unwrap();
+    let artifact = open(&out);
+    let ids: Vec<_> = artifact.entries().iter().map(|entry| entry.id.as_str()).collect();
+    assert_eq!(ids[4..6], ["prefill_b1_c32", "prefill_b1_c64_t48"]);
+    assert_eq!(ids[6..8], ["prefill_b2_c32", "prefill_b2_c64_t48"]);
+    // 32 tokens are the whole of a context of 32.
+    assert_eq!(ids[8..10], ["prefill_b1_c64_t32", "prefill_b2_c64_t32"]);
+    assert_eq!(ids[10..12], ["prefill_b1_c32_t8", "prefill_b1_c64_t8"]);
+    assert_eq!(ids[12..], ["prefill_b2_c32_t8", "prefill_b2_c64_t8"]);
+}
+
 #[test]
 fn entries_follow_the_plan() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
     let plan = PlanOptions {
         prefill_batches: Some(vec![1]),
-        prefill_chunk: Some(48),
+        prefill_chunks: vec![48],
         ..PlanOptions::default()
     };
     export_to(&tiny("llama"), &out, ExportOptions { plan, ..ExportOptions::default() }).unwrap();
@@ -183,7 +320,7 @@ fn entries_follow_the_plan() {
 fn no_entry_scatters_a_single_row() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("out");
-    let plan = PlanOptions { prefill_chunk: Some(1), ..PlanOptions::default() };
+    let plan = PlanOptions { prefill_chunks: vec![1], ..PlanOptions::default() };
     export_to(&tiny("llama"), &out, ExportOptions { plan, ..ExportOptions::default() }).unwrap();
     let artifact = open(&out);
     for entry in artifact.entries() {
@@ -205,6 +342,7 @@ fn options_that_do_not_fit_are_refused() {
         (["--contexts", "0"], "--contexts: must be at least 1"),
         (["--batches", "0,1"], "--batches: must be at least 1"),
         (["--prefill-chunk", "0"], "--prefill-chunk: must be at least 1"),
+        (["--prefill-chunk", "32,0"], "--prefill-chunk: must be at least 1"),
         (["--block-size", "0"], "--block-size: must be at least 1"),
         (["--num-blocks", "1"], "--num-blocks: is 1; page 0 is never used"),
         (["--num-blocks", "99999999"], "--num-blocks: gives pools of 99999999 pages"),
@@ -248,7 +386,8 @@ fn inspect_names_what_is_served() {
         // (2 * 96 * 48 + 3 * (2 * 48 + 80 * 48 + 48 * 48 + 160 * 48 + 48 * 80) + 48) * 4 = 250176 bytes
         "weights   250.2 kB: 21 f32 (250.2 kB)\n",
         // 6 pools of [33, 16, 2, 8] f32: the contexts within the model's 512 positions
-        "pools     202.8 kB: 6 pools, 32 pages of 16 tokens to use (512 tokens of history)\n",
+        "pools     202.8 kB\n",
+        "  history 6 f32 (202.8 kB): 32 pages of 16 tokens to use (512 tokens)\n",
         "memory    452.9 kB",
         "  decode_b1_c128   1 row of up to 128 positions\n",
         "  prefill_b1_c512  1 row of up to 512 positions, 512 tokens a call\n",

@@ -61,7 +61,7 @@ fn sliding_layers_have_pools_of_rings() {
         "8 tokens: 6 pages to use, 3 a sequence; calls of up to 5 tokens after the first window";
     assert!(summary.contains(line), "{summary}");
     // A longer ring, where calls are known to be of so many tokens: ceil((7 + 16) / 4) pages.
-    let chunks = PlanOptions { prefill_chunk: Some(16), ..PlanOptions::default() };
+    let chunks = PlanOptions { prefill_chunks: vec![16], ..PlanOptions::default() };
     let artifact = export_gemma(&dir.path().join("b"), chunks).unwrap();
     let windowed = artifact.windowed().unwrap();
     assert_eq!((windowed.ring_pages, windowed.num_blocks), (6, 13));

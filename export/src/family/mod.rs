@@ -89,6 +89,10 @@ impl Family {
     ) -> Result<Weights, Error> {
         let mut weights = Weights::new();
         for part in slots.iter().flat_map(|slot| &slot.parts) {
+            // A quantised projection has its codes in one slot and its scales in another.
+            if weights.contains_key(&part.role) {
+                continue;
+            }
             let source = (self.source)(spec, part.role, &tensors);
             weights.insert(part.role, source.find(&mut tensors, &part.dims)?);
         }

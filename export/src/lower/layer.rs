@@ -97,7 +97,7 @@ impl LayerInputs {
             x: each("x", &self.x),
             pools: [each(first, a), each(second, b)],
             shared: self.shared.map(each),
-            weights: self.weights.map(|weight, value| each(weight.name(), value)),
+            weights: self.weights.map(|slot, value| each(&slot.name(""), value)),
         }
     }
 }
@@ -129,7 +129,8 @@ pub(super) fn function(
     let h = norm::rms(&mut f, cx, &x, Some(&weights[LayerWeight::FfnNorm]), cx.norm_eps);
     let out = match &layer.ffn {
         Ffn::Dense(spec) => {
-            let (gate_up, down) = (&weights[LayerWeight::GateUp], &weights[LayerWeight::Down]);
+            let [gate_up, down] =
+                [LayerWeight::GateUp, LayerWeight::Down].map(|weight| weights.projection(weight));
             mlp::mlp(&mut f, cx, spec, &h, gate_up, down)
         }
         Ffn::Moe(spec) => moe::mix(&mut f, cx, spec, &h, shared.rows(), &weights),

@@ -1,6 +1,7 @@
 //! The gated MLP.
 
 use super::{Context, projection};
+use crate::slots::Projection;
 use crate::spec::{Activation, MlpSpec};
 use crate::stablehlo::{Binary, Function, Unary, Value};
 
@@ -10,8 +11,8 @@ pub(super) fn mlp(
     cx: &Context,
     mlp: &MlpSpec,
     h: &Value,
-    gate_up: &Value,
-    down: &Value,
+    gate_up: Projection<'_, Value>,
+    down: Projection<'_, Value>,
 ) -> Value {
     let gate_up = projection::project(f, cx, h, gate_up);
     let product = gated(f, mlp, &gate_up, cx.orientation.features());

@@ -99,7 +99,7 @@ pub fn program(
     bucket: Bucket,
 ) -> String {
     let tokens = bucket.batch * bucket.tokens;
-    let weight_dtype = slots.embedding.dtype;
+    let weight_dtype = slots.embedding.content.dtype();
     let cx = Context {
         bucket,
         pools,
@@ -121,7 +121,7 @@ pub fn program(
             main.aliased_parameter(&pool.name, pool.dtype, &pool.dims, output)
         }));
     }
-    let weights = slots.map(|slot| main.parameter(&slot.name, slot.dtype, &slot.dims));
+    let weights = slots.map(|slot| main.parameter(&slot.name, slot.content.dtype(), &slot.dims));
 
     let mut x = embed(&mut main, &cx, spec.embedding, &weights.embedding, &request.token_ids);
     let mut kinds: Vec<LayerKind> = Vec::new();

@@ -79,7 +79,7 @@ pub(super) fn attention(
     let AttentionSpec { heads, kv_heads, head_dim, .. } = *attention;
     let (query_width, kv_width) = (attention.query_width(), attention.kv_width());
     let features = cx.orientation.features();
-    let projected = projection::project(f, cx, h, &weights[LayerWeight::Qkv]);
+    let projected = projection::project(f, cx, h, weights.projection(LayerWeight::Qkv));
     let part = |f: &mut Function, start: usize, width: usize| {
         let part = f.slice(&projected, features, start, width);
         match weights.get(LayerWeight::QkvBias) {
@@ -122,7 +122,7 @@ pub(super) fn attention(
         let gate = f.unary(Unary::Logistic, &gate);
         mixed = f.binary(Binary::Multiply, &mixed, &gate);
     }
-    let out = projection::project(f, cx, &mixed, &weights[LayerWeight::AttentionOutput]);
+    let out = projection::project(f, cx, &mixed, weights.projection(LayerWeight::AttentionOutput));
     (out, pools)
 }
 

@@ -2,13 +2,13 @@
 
 use std::ops::Index;
 
-use tlaloc_artifact::EntryKind;
+use tlaloc_artifact::{DType, EntryKind};
 
 use super::Context;
 use super::forms::{Orientation, Product};
 use crate::plan::{Bucket, PoolShape};
 use crate::slots::{
-    LayerWeight, LayerWeights, WeightDType, WeightLayout, WeightSlot, weight_slots,
+    LayerSlot, LayerWeight, LayerWeights, WeightDType, WeightLayout, WeightSlot, weight_slots,
 };
 use crate::spec::{EmbeddingTransform, HeadSpec, LayerSpec, ModelSpec};
 use crate::stablehlo::{Function, Value};
@@ -49,7 +49,8 @@ impl Weights {
             head: HeadSpec { tied: true, multiplier: 1.0, softcap: None },
             refused_tokens: Vec::new(),
         };
-        let slots = weight_slots(&spec, WeightDType::F32, WeightLayout::OutIn).layers.remove(0);
+        let slots =
+            weight_slots(&spec, WeightDType::F32, WeightLayout::OutIn, None).layers.remove(0);
         let mut seed = 0;
         let values = slots.map(|_, slot| {
             seed += 1;
@@ -60,7 +61,7 @@ impl Weights {
 
     /// With `change` made to every value of `weight`.
     pub(super) fn with(self, weight: LayerWeight, change: impl Fn(f32) -> f32) -> Weights {
-        let values = self.values.map(|key, values| match key == weight {
+        let values = self.values.map(|key, values| match key == LayerSlot::Weight(weight) {
             true => values.iter().map(|&x| change(x)).collect(),
             false => values.clone(),
         });
@@ -69,7 +70,7 @@ impl Weights {
 
     /// A parameter for each.
     pub(super) fn parameters(&self, f: &mut Function) -> LayerWeights<Value> {
-        self.slots.map(|weight, slot| f.parameter(weight.name(), slot.dtype, &slot.dims))
+        self.slots.map(|key, slot| f.parameter(&key.name(""), slot.content.dtype(), &slot.dims))
     }
 
     /// The arguments for [`Weights::parameters`].
@@ -97,7 +98,13 @@ pub(super) fn context(
 ) -> Context {
     Context {
         bucket: Bucket { kind, batch, context: tokens, tokens },
-        pools: PoolShape { num_blocks: 2, block_size: 1, windowed: None, state_slots },
+        pools: PoolShape {
+            num_blocks: 2,
+            block_size: 1,
+            windowed: None,
+            kv_dtype: DType::F32,
+            state_slots,
+        },
         layout: WeightLayout::OutIn,
         orientation,
         product: Product::F32,

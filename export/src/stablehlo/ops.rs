@@ -16,6 +16,7 @@ pub enum Binary {
     Maximum,
     Multiply,
     Remainder,
+    ShiftLeft,
     ShiftRightArithmetic,
     Subtract,
 }
@@ -29,6 +30,7 @@ impl fmt::Display for Binary {
             Binary::Maximum => "maximum",
             Binary::Multiply => "multiply",
             Binary::Remainder => "remainder",
+            Binary::ShiftLeft => "shift_left",
             Binary::ShiftRightArithmetic => "shift_right_arithmetic",
             Binary::Subtract => "subtract",
         })
@@ -156,9 +158,9 @@ impl Function {
         self.binary(op, a, &constant)
     }
 
-    /// `a op value` with an i32 `value`.
+    /// `a op value` with an integer `value`.
     pub fn with_int(&mut self, op: Binary, a: &Value, value: i32) -> Value {
-        let constant = self.int(value, &a.dims);
+        let constant = self.constant(a.dtype, &a.dims, &value.to_string());
         self.binary(op, a, &constant)
     }
 

@@ -88,7 +88,7 @@ pub(super) fn mix(
 ) -> (Value, [Value; 2]) {
     let features = cx.orientation.features();
     let (channels, width) = (delta.channels(), delta.value_width());
-    let projected = projection::project(f, cx, h, &weights[LayerWeight::DeltaIn]);
+    let projected = projection::project(f, cx, h, weights.projection(LayerWeight::DeltaIn));
     let mixed = f.slice(&projected, features, 0, channels);
     let gate = f.slice(&projected, features, channels, width);
 
@@ -110,7 +110,7 @@ pub(super) fn mix(
     };
     let gate = mlp::activate(f, Activation::Silu, &gate);
     let out = f.multiply(&out, &gate);
-    let out = projection::project(f, cx, &out, &weights[LayerWeight::DeltaOutput]);
+    let out = projection::project(f, cx, &out, weights.projection(LayerWeight::DeltaOutput));
     (out, [conv_pool, state_pool])
 }
 

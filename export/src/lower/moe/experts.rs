@@ -9,7 +9,8 @@ use tlaloc_artifact::DType;
 use super::router::Chosen;
 use crate::lower::forms::Product;
 use crate::lower::rows::Rows;
-use crate::lower::{Context, mlp};
+use crate::lower::{Context, mlp, projection};
+use crate::slots::Projection;
 use crate::spec::MoeSpec;
 use crate::stablehlo::{Binary, Compare, Function, Reduce, Value};
 
@@ -34,9 +35,9 @@ pub(super) struct Experts<'a> {
     pub(super) cx: &'a Context,
     pub(super) moe: &'a MoeSpec,
     /// Gate and up projections of all, stacked.
-    pub(super) gate_up: &'a Value,
+    pub(super) gate_up: Projection<'a, Value>,
     /// Down projections of all, stacked.
-    pub(super) down: &'a Value,
+    pub(super) down: Projection<'a, Value>,
 }
 
 impl Experts<'_> {
@@ -68,12 +69,12 @@ impl Experts<'_> {
         let choices = f.reshape(&chosen.experts, &[count * each]);
         let trips = f.with_int(Binary::Multiply, &rows.count, each as i32);
         let outputs = f.float(0.0, DType::F32, &[count * each, hidden]);
-        let fixed = [self.gate_up, self.down, tokens, &choices];
+        let fixed = self.with_weights([tokens, &choices]);
         let [outputs] = f.repeat(&trips, [&outputs], &fixed, |f, choice, [outputs], fixed| {
             let token = f.with_int(Binary::Divide, choice, each as i32);
-            let token = f.dynamic_slice(&fixed[2], 0, &token, 1);
-            let number = f.element(&fixed[3], choice);
-            let output = self.expert(f, &fixed[..2], &number, &token);
+            let token = f.dynamic_slice(&fixed[0], 0, &token, 1);
+            let number = f.element(&fixed[1], choice);
+            let output = self.expert(f, &fixed[2..], &number, &token);
             [f.dynamic_update_slice(&outputs, &output, &[(0, choice)])]
         });
         outputs
@@ -112,37 +113,57 @@ impl Experts<'_> {
         let gathered = f.concatenate(&[gathered, beyond], 0);
         let outputs = f.float(0.0, DType::F32, &[choices + size, hidden]);
         let Groups { count, first_choice, first, end } = &groups;
-        let fixed = [self.gate_up, self.down, &gathered, first_choice, first, end];
+        let fixed = self.with_weights([&gathered, first_choice, first, end]);
         let [outputs] = f.repeat(count, [&outputs], &fixed, |f, group, [outputs], fixed| {
-            let (number, start) = Groups::at(f, group, &fixed[3..], size);
-            let tokens = f.dynamic_slice(&fixed[2], 0, &start, size);
-            let output = self.expert(f, &fixed[..2], &number, &tokens);
+            let (number, start) = Groups::at(f, group, &fixed[1..4], size);
+            let tokens = f.dynamic_slice(&fixed[0], 0, &start, size);
+            let output = self.expert(f, &fixed[4..], &number, &tokens);
             [f.dynamic_update_slice(&outputs, &output, &[(0, &start)])]
         });
         f.gather_rows(&outputs, &places)
     }
 
-    /// Expert `number` (an i32 scalar) of `tokens` (`[n, hidden]`), of the same shape. `stacked` is
-    /// [`Experts::gate_up`] and [`Experts::down`] where this is called.
+    /// `values`, then the weights: the matrices of [`Experts::gate_up`] and [`Experts::down`], and
+    /// where they are quantised their scales.
+    fn with_weights<'a, const N: usize>(&'a self, values: [&'a Value; N]) -> Vec<&'a Value> {
+        let mut all = values.to_vec();
+        all.extend([self.gate_up.matrix, self.down.matrix]);
+        all.extend([self.gate_up.scale, self.down.scale].into_iter().flatten());
+        all
+    }
+
+    /// Expert `number` (an i32 scalar) of `tokens` (`[n, hidden]`), of the same shape. `weights` are
+    /// those of [`Experts::with_weights`] where this is called.
     ///
     /// The products are `W · h` whatever the orientation: `h · Wᵀ` takes up to six times as long with
     /// few tokens.
-    fn expert(&self, f: &mut Function, stacked: &[Value], number: &Value, tokens: &Value) -> Value {
-        let product = |f: &mut Function, stacked: &Value, rows: usize, x: &Value| {
+    fn expert(&self, f: &mut Function, weights: &[Value], number: &Value, tokens: &Value) -> Value {
+        let product = |f: &mut Function, which: usize, rows: usize, x: &Value| {
             let first = f.with_int(Binary::Multiply, number, rows as i32);
-            let weight = f.dynamic_slice(stacked, 0, &first, rows);
-            let x = match self.cx.product {
-                Product::F32 => x.clone(),
-                Product::Bf16 | Product::WidenedBf16 => f.convert(x, DType::Bf16),
+            let matrix = f.dynamic_slice(&weights[which], 0, &first, rows);
+            let scale = weights.get(2 + which).map(|scale| f.dynamic_slice(scale, 0, &first, rows));
+            let (matrix, x) = match (self.cx.product, &scale) {
+                (Product::F32, None) => (matrix, x.clone()),
+                (Product::F32, Some(_)) => (projection::widen(f, &matrix), x.clone()),
+                (Product::Bf16 | Product::WidenedBf16, _) => {
+                    (f.convert(&matrix, DType::Bf16), f.convert(x, DType::Bf16))
+                }
             };
-            f.dot(&weight, &x, (1, 0))
+            let product = f.dot(&matrix, &x, (1, 0));
+            match scale {
+                Some(scale) => {
+                    let scale = f.broadcast(&scale, product.dims(), &[0]);
+                    f.multiply(&product, &scale)
+                }
+                None => product,
+            }
         };
         let spec = &self.moe.expert;
         let x = f.transpose(tokens, &[1, 0]);
         let [x] = f.barrier([&x]);
-        let gate_up = product(f, &stacked[0], 2 * spec.intermediate_size, &x);
+        let gate_up = product(f, 0, 2 * spec.intermediate_size, &x);
         let gated = mlp::gated(f, spec, &gate_up, 0);
-        let out = product(f, &stacked[1], tokens.dims()[1], &gated);
+        let out = product(f, 1, tokens.dims()[1], &gated);
         let [out] = f.barrier([&out]);
         f.transpose(&out, &[1, 0])
     }

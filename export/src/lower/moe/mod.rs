@@ -26,7 +26,8 @@ pub(super) fn mix(
         Orientation::FeatureMajor => f.transpose(h, &[1, 0]),
         Orientation::RowMajor => h.clone(),
     };
-    let (gate_up, down) = (&weights[LayerWeight::ExpertGateUp], &weights[LayerWeight::ExpertDown]);
+    let [gate_up, down] = [LayerWeight::ExpertGateUp, LayerWeight::ExpertDown]
+        .map(|weight| weights.projection(weight));
     let out = Experts { cx, moe, gate_up, down }.sum(f, &tokens, &chosen, rows);
     let out = match cx.orientation {
         Orientation::FeatureMajor => f.transpose(&out, &[1, 0]),
@@ -49,7 +50,8 @@ fn shared_expert(
     h: &Value,
     weights: &LayerWeights<Value>,
 ) -> Value {
-    let (gate_up, down) = (&weights[LayerWeight::SharedGateUp], &weights[LayerWeight::SharedDown]);
+    let [gate_up, down] = [LayerWeight::SharedGateUp, LayerWeight::SharedDown]
+        .map(|weight| weights.projection(weight));
     let out = mlp::mlp(f, cx, shared, h, gate_up, down);
     let scale = projection::exact(f, cx, h, &weights[LayerWeight::SharedScale]);
     let scale = f.unary(Unary::Logistic, &scale);

@@ -134,6 +134,7 @@ impl Case {
                 block_size: self.block_size,
                 state_slots: 1,
                 windowed: self.windowed,
+                kv_dtype: self.pool_dtype,
             },
             layout: WeightLayout::OutIn,
             orientation: self.orientation,
