@@ -91,6 +91,10 @@ class Repository:
         shutil.copytree(folder, self.path / name)
         return Model(self.path / name)
 
+    def drop(self, name):
+        """Take a model out."""
+        shutil.rmtree(self.path / name)
+
     def remove(self):
         shutil.rmtree(self.path, ignore_errors=True)
 

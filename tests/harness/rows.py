@@ -12,7 +12,7 @@ ROWS = {
     **{f"W{number}": "windowed pool" for number in range(1, 15)},
     **{f"P{number}": "batched prefill" for number in range(1, 6)},
     **{f"L{number}": "SmolLM2: pages and batches" for number in range(1, 17)},
-    **{f"F{number}": "SmolLM2: number formats" for number in range(1, 5)},
+    **{f"F{number}": "SmolLM2: number formats" for number in range(1, 6)},
     "G1": "Gemma 3 270M",
     "M1": "memory",
     "M2": "nothing is lost",
