@@ -27,7 +27,11 @@ LIKE = {
 # The configuration of these has no such field.
 NOT_MADE = {("qwen3_5_moe", "flip_topk_norm"), ("qwen3_5_moe_vl", "flip_topk_norm")}
 # A layer that slides also takes the other rope, which here moves logits further.
-MORE_THAN_LISTED = {("gemma3_linear", "all_layers_slide")}
+MORE_THAN_LISTED = {
+    ("gemma3_linear", "all_layers_slide"),
+    # Another writing of the mistake, in float64, moves them as far as this one.
+    ("qwen3_moe", "gain_centered_wrongly"),
+}
 # The longest prompt reaches past every window and chunk.
 PROMPT = -1
 
