@@ -8,6 +8,7 @@ import shutil
 import pytest
 from harness import environment, fixtures, models
 from harness.decoding import greedy_alone
+from harness.faults import Plan
 from harness.server import LoadError, running
 from tritonclient.utils import InferenceServerException
 
@@ -15,18 +16,6 @@ PROMPT = fixtures.tiny_oracle("llama")["prompts"][2]
 EXPECTED = PROMPT["greedy_ids"]
 WINDOWED = fixtures.tiny_oracle("gemma3")["prompts"][3]
 HYBRID = fixtures.tiny_oracle("qwen3_5")["prompts"][2]
-
-
-class Plan:
-    """What the plugin is to fail at, changed while the server runs."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def set(self, *lines):
-        replacement = self.path.with_name(self.path.name + ".new")
-        replacement.write_text("".join(f"{line}\n" for line in lines))
-        os.replace(replacement, self.path)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from harness import environment
+from harness import environment, fixtures, models
 from harness.decoding import assert_close
 from harness.tensors import PROTOCOLS, connected
 
@@ -14,13 +14,11 @@ RECORDED = environment.UPSTREAM / "reference" / "reference_decode.json"
 TOLERANCE = 1e-3
 SLOTS = ("tokenIds", "positions", "blockTables", "seqLens", "slotMapping")
 
-pytestmark = pytest.mark.skipif(
-    not FOLDER.is_dir(), reason=f"the artifact {MODEL} is not at {FOLDER}"
-)
 
-
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="module")
 def model(repository, server):
+    if not FOLDER.is_dir():
+        pytest.skip(f"the artifact {MODEL} is not at {FOLDER}")
     model = repository.copy(FOLDER, MODEL)
     model.substitute(r"instance_group.*", "instance_group [ { kind: KIND_MODEL count: 1 } ]")
     server.load(MODEL)
@@ -28,7 +26,7 @@ def model(repository, server):
 
 
 @pytest.fixture(scope="module")
-def steps():
+def steps(model):
     return json.loads(RECORDED.read_text())["steps"]
 
 
@@ -77,7 +75,7 @@ def test_t19_control_a_page_that_nothing_wrote(client, steps):
     assert_close(logits, expected(steps[1]), TOLERANCE)
 
 
-def test_the_pools_are_the_instances_states(server):
+def test_the_pools_are_the_instances_states(server, model):
     server.log.expect(rf"instance '{MODEL}_\S*': 2 states \(1 KiB\) zeroed")
 
 
@@ -87,3 +85,34 @@ def test_shapes_without_a_program(client, steps):
         Exception, match=r"takes input shapes \(\[3,1\], \[3,1\], \[3,2\], \[3\], \[3\]\)"
     ):
         client.infer(MODEL, three)
+
+
+def test_our_own_artifact(repository, server, client):
+    """A client that keeps the pages itself decodes what another implementation does."""
+    prompt = fixtures.tiny_oracle("llama")["prompts"][1]
+    artifact = models.export(
+        fixtures.tiny_checkpoint("llama"), "client-mode", contexts=[64], batches=[1]
+    )
+    name = f"own_{client.protocol}"
+    repository.add(artifact, name, "--kv-mode", "client")
+    server.load(name)
+    config = server.config(name)
+    block = int(config["parameters"]["kv_block_size"]["string_value"])
+    pages = np.arange(64 // block, dtype=np.int32)[::-1] + 1
+    ids = list(prompt["prompt_ids"])
+    for position in range(len(ids) + 7):
+        slot = pages[position // block] * block + position % block
+        logits = client.infer(
+            name,
+            {
+                "tokenIds": np.array([[ids[position]]], np.int32),
+                "positions": np.array([[position]], np.int32),
+                "blockTables": pages[None],
+                "seqLens": np.array([position + 1], np.int32),
+                "slotMapping": np.array([slot], np.int32),
+            },
+        )["logits"]
+        if position + 1 == len(ids):
+            ids.append(int(logits.ravel().argmax()))
+    assert ids[len(prompt["prompt_ids"]) :] == prompt["greedy_ids"][:8]
+    server.unload(name)

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tlaloc_pjrt::{Argument, Buffer, Client, ElementType, HostView, Staging};
-use tracing::error;
 use triton_backend::OutputMemory;
 
 use super::binding::{self, Plan, Target};
@@ -22,6 +21,8 @@ pub struct Executor {
     paths: Arc<Paths>,
     zero_copy: bool,
     states: Vec<Buffer>,
+    /// Whether a failed execution took the states and there was no memory for new ones.
+    lost: bool,
     /// Memory that inputs are gathered in, by program and input, made when first needed.
     gathered: Vec<Vec<Gather>>,
     /// Memory for outputs that are not written where the client wants them.
@@ -58,7 +59,16 @@ impl Executor {
         let states = device.zeroed_states()?;
         let inputs = |program: &Program| program.inputs.iter().map(|_| Gather::default()).collect();
         let gathered = device.programs.iter().map(inputs).collect();
-        Ok(Executor { device, plan, paths, zero_copy, states, gathered, spare: Vec::new() })
+        Ok(Executor {
+            device,
+            plan,
+            paths,
+            zero_copy,
+            states,
+            lost: false,
+            gathered,
+            spare: Vec::new(),
+        })
     }
 
     /// Bytes of all states.
@@ -91,9 +101,24 @@ impl Executor {
         let Some(program) = device.programs.get(group.bucket.index) else {
             return Err("the program is gone".to_owned());
         };
+        if self.lost {
+            self.restore().map_err(|error| {
+                format!("{}: the instance's states are lost, and there is no memory for new ones: {error}", program.file)
+            })?;
+        }
         self.execute(program, group, requests, memories).map_err(|error| {
-            let lost = if self.states.iter().any(Buffer::is_deleted) { self.restore() } else { "" };
-            format!("{}: {error}{lost}", program.file)
+            self.lost = self.states.iter().any(Buffer::is_deleted);
+            let states = match self.lost.then(|| self.restore()) {
+                None => String::new(),
+                Some(Ok(())) => {
+                    "; the execution took the instance's states, which are zero again".to_owned()
+                }
+                Some(Err(error)) => format!(
+                    "; the execution took the instance's states, and there is no memory for new \
+                     ones: {error}"
+                ),
+            };
+            format!("{}: {error}{states}", program.file)
         })
     }
 
@@ -181,18 +206,11 @@ impl Executor {
         Ok(outputs.into_iter().map(|(_, left)| left).collect())
     }
 
-    /// Replaces states that a failed execution took, and says so.
-    fn restore(&mut self) -> &'static str {
-        match self.device.zeroed_states() {
-            Ok(states) => {
-                self.states = states;
-                "; the execution took the instance's states, which are zero again"
-            }
-            Err(error) => {
-                error!("the states could not be zeroed: {error}");
-                "; the execution took the instance's states, and there is no memory for new ones"
-            }
-        }
+    /// Replaces states that a failed execution took by zeroed ones.
+    fn restore(&mut self) -> Result<(), tlaloc_pjrt::Error> {
+        self.states = self.device.zeroed_states()?;
+        self.lost = false;
+        Ok(())
     }
 }
 
