@@ -134,7 +134,9 @@ def test_w4_whole_requests(row, server):
 def test_w5_chunked_pages(row, server):
     _, pages = run(server, CHUNKED, REQUESTS)
     check_pages(pages, windows.CHUNKED_RING)
-    assert parameters(server, CHUNKED)["kv_window_ring_pages"] == str(windows.CHUNKED_RING)
+    told = parameters(server, CHUNKED)
+    assert told["kv_window_ring_pages"] == str(windows.CHUNKED_RING)
+    assert told["kv_window_num_blocks"] == str(windows.CHUNKED_WINDOWED_BLOCKS)
     row.figure(f"ring {windows.CHUNKED_RING}, {pages[-1][1]} pages of it at the end")
     with row.control("the ring of the model without chunks"):
         check_pages(pages, windows.RING)
