@@ -62,10 +62,6 @@ impl SchemaVersion {
             SchemaVersion::V5 => "tlaloc-serving-v5",
         }
     }
-
-    pub(crate) fn parse(name: &str) -> Option<SchemaVersion> {
-        SchemaVersion::ALL.into_iter().find(|version| version.manifest_name() == name)
-    }
 }
 
 /// A token id that a server must refuse.

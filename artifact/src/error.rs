@@ -41,6 +41,14 @@ pub enum Error {
         /// The field, what was found and what is expected.
         reason: String,
     },
+    /// A bounded manifest breaks a rule (bounded mode §2): the exporter that wrote it is at fault.
+    #[error("{}: {reason}", manifest.display())]
+    Bounded {
+        /// The manifest.
+        manifest: PathBuf,
+        /// The field, what was found and what is expected.
+        reason: String,
+    },
     /// An entry breaks a rule (§17 items 13–18): the exporter that wrote it is at fault.
     #[error("{}: entry {entry}: {reason}", manifest.display())]
     Entry {

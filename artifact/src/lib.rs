@@ -1,8 +1,9 @@
-//! The serving artifact on disk: what it looks like, how it is read and checked, how it is written.
+//! Artifacts on disk: what they look like, how they are read and checked, how they are written.
 //!
 //! * [`manifest`]: the JSON of `tlaloc-serving.json`, field by field, unchecked.
 //! * [`Artifact`]: a checked artifact. What [`Artifact::open`] returns is known good: every rule of
 //!   artifact format §17 holds, so readers need no second look at ranges, roles or shapes.
+//! * [`bounded`]: artifacts of programs with axes of bounded size.
 //! * [`signature`]: the arguments and results that an entry must have (artifact format §7).
 //! * [`stablehlo`]: reads function signatures out of StableHLO text.
 //! * [`mod@write`]: builds a new artifact directory.
@@ -10,9 +11,11 @@
 
 mod artifact;
 mod body;
+pub mod bounded;
 mod check;
 pub mod dtype;
 mod error;
+mod json;
 pub mod manifest;
 pub mod signature;
 pub mod stablehlo;

@@ -151,15 +151,12 @@ impl ArtifactWriter {
         let manifest = manifest_of(&description, self.weights.clone())
             .map_err(|reason| self.refuse(reason))?;
         for entry in &manifest.entries {
-            let program = Program {
-                name: entry.program_path.trim_start_matches("programs/").trim_end_matches(".json"),
-                inputs: entry.inputs.iter().map(|slot| &slot.tensor).collect(),
-                outputs: entry.outputs.iter().map(|slot| &slot.tensor).collect(),
-                mesh_requirement: "single-device",
-                body_hash: &entry.body_hash,
-                sharding_spec: [],
-                backend_matrix: [],
-            };
+            let program = Program::new(
+                entry.program_path.trim_start_matches("programs/").trim_end_matches(".json"),
+                entry.inputs.iter().map(|slot| &slot.tensor),
+                entry.outputs.iter().map(|slot| &slot.tensor),
+                &entry.body_hash,
+            );
             self.write_json(&entry.program_path, &program)?;
         }
         self.write_json(MANIFEST_FILE, &manifest)?;
@@ -250,7 +247,7 @@ impl WeightSink<'_> {
 /// A program description (artifact format §14). Field order is the order written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Program<'a> {
+pub(crate) struct Program<'a> {
     name: &'a str,
     inputs: Vec<&'a TensorType>,
     outputs: Vec<&'a TensorType>,
@@ -258,6 +255,36 @@ struct Program<'a> {
     body_hash: &'a str,
     sharding_spec: [(); 0],
     backend_matrix: [(); 0],
+}
+
+impl<'a> Program<'a> {
+    pub(crate) fn new(
+        name: &'a str,
+        inputs: impl Iterator<Item = &'a TensorType>,
+        outputs: impl Iterator<Item = &'a TensorType>,
+        body_hash: &'a str,
+    ) -> Self {
+        Program {
+            name,
+            inputs: inputs.collect(),
+            outputs: outputs.collect(),
+            mesh_requirement: "single-device",
+            body_hash,
+            sharding_spec: [],
+            backend_matrix: [],
+        }
+    }
+}
+
+impl TensorType {
+    /// The type as manifests spell it.
+    pub(crate) fn of(tensor: &Tensor) -> TensorType {
+        TensorType {
+            dtype: tensor.dtype().manifest_name().to_owned(),
+            dims: signed(tensor.dims()),
+            axis_names: Vec::new(),
+        }
+    }
 }
 
 fn id_of(entry: &EntryDescription) -> String {
@@ -367,15 +394,7 @@ fn cache_key(model_hash: &str, model: &Model, entry: &EntryDescription) -> Strin
 }
 
 fn slot(name: &str, role: &str, tensor: &Tensor) -> Slot {
-    Slot {
-        name: name.to_owned(),
-        role: role.to_owned(),
-        tensor: TensorType {
-            dtype: tensor.dtype().manifest_name().to_owned(),
-            dims: signed(tensor.dims()),
-            axis_names: Vec::new(),
-        },
-    }
+    Slot { name: name.to_owned(), role: role.to_owned(), tensor: TensorType::of(tensor) }
 }
 
 fn signed(dims: &[usize]) -> Vec<i64> {
@@ -387,7 +406,7 @@ fn signed_one(value: usize) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

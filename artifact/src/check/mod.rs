@@ -5,12 +5,10 @@ mod entry;
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
-use serde_json::Value;
-
 use self::entry::{Shape, written_id};
 use crate::artifact::{Entry, EntryKind, LinearState, Pool, RefusedToken, WeightSlot, Windowed};
 use crate::manifest::{self, Manifest};
-use crate::{Artifact, DType, Error, Input, InputRole, PoolRole, SchemaVersion};
+use crate::{Artifact, DType, Error, Input, InputRole, PoolRole, SchemaVersion, json};
 
 /// Checks the manifest `bytes` read from `path`.
 pub(crate) fn artifact(path: &Path, bytes: &[u8]) -> Result<Artifact, Error> {
@@ -43,34 +41,9 @@ impl Check<'_> {
 
     /// Items 1 and 2, and the JSON types of all others.
     fn parse(&self, bytes: &[u8]) -> Result<(SchemaVersion, Manifest), Error> {
-        let manifest = || self.path.to_owned();
-        let json: Value = serde_json::from_slice(bytes)
-            .map_err(|source| Error::Json { manifest: manifest(), source })?;
-        // The version comes first: fields of an unknown one mean nothing.
-        let version = match json.get("schemaVersion") {
-            Some(Value::String(name)) => SchemaVersion::parse(name).ok_or_else(|| {
-                let known = SchemaVersion::ALL.map(SchemaVersion::manifest_name).join(", ");
-                self.model_error(format!(
-                    "schemaVersion is '{name}', but this reader knows {known}"
-                ))
-            })?,
-            found => {
-                let found = found.map_or("missing".to_owned(), Value::to_string);
-                return Err(Error::Field {
-                    manifest: manifest(),
-                    field: "schemaVersion".to_owned(),
-                    reason: format!("is {found}, expected a string"),
-                });
-            }
-        };
-        let typed = serde_path_to_error::deserialize(json).map_err(|error| {
-            let field = match error.path().to_string() {
-                root if root == "." => "the manifest".to_owned(),
-                field => field,
-            };
-            Error::Field { manifest: manifest(), field, reason: error.into_inner().to_string() }
-        })?;
-        Ok((version, typed))
+        let known = SchemaVersion::ALL.map(SchemaVersion::manifest_name);
+        let (version, manifest) = json::versioned(self.path, bytes, &known)?;
+        Ok((SchemaVersion::ALL[version], manifest))
     }
 
     fn manifest(&self, version: SchemaVersion, manifest: Manifest) -> Result<Artifact, Error> {
@@ -409,7 +382,7 @@ fn in_range(id: i32, vocab_size: usize) -> bool {
 }
 
 /// A path of the manifest, which must stay in its directory.
-fn inside(root: &Path, path: &str) -> Broken<PathBuf> {
+pub(crate) fn inside(root: &Path, path: &str) -> Broken<PathBuf> {
     if path.is_empty() {
         return Err("the path is empty".to_owned());
     }
