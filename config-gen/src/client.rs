@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use tlaloc_artifact::{Artifact, DType, Entry, InputRole, OutputRole, Tensor};
 
-use crate::pbtxt::{Pbtxt, ints, quoted};
+use crate::pbtxt::{Pbtxt, tensor};
 use crate::{Error, InstanceGroup, ModelName};
 
 const MODE: &str = "Client mode: the client keeps the sequences. A request fills block tables and \
@@ -32,7 +32,7 @@ pub(crate) fn config(
         .filter(|(_, input)| !matches!(input.role, InputRole::Pool(_) | InputRole::Weight))
         .map(|(i, input)| {
             let types = entries.iter().filter_map(|e| Some(&e.inputs.get(i)?.tensor));
-            tensor(&input.name, types)
+            declared(&input.name, types)
         })
         .collect();
     config.list("input", &inputs);
@@ -43,7 +43,7 @@ pub(crate) fn config(
         .filter(|(_, output)| !matches!(output.role, OutputRole::Pool(_)))
         .map(|(i, output)| {
             let types = entries.iter().filter_map(|e| Some(&e.outputs.get(i)?.tensor));
-            tensor(&output.name, types)
+            declared(&output.name, types)
         })
         .collect();
     config.list("output", &outputs);
@@ -126,7 +126,7 @@ fn check_buckets(
 }
 
 /// A config tensor; -1 where the entries' dims differ. All have one rank and element type.
-fn tensor<'a>(name: &str, mut types: impl Iterator<Item = &'a Tensor>) -> String {
+fn declared<'a>(name: &str, mut types: impl Iterator<Item = &'a Tensor>) -> String {
     let Some(first) = types.next() else { return String::new() };
     let mut dims: Vec<i64> = first.dims().iter().map(|&d| i64::try_from(d).unwrap_or(-1)).collect();
     for other in types {
@@ -141,5 +141,5 @@ fn tensor<'a>(name: &str, mut types: impl Iterator<Item = &'a Tensor>) -> String
         // Logits are f32 and every other request slot is i32 (artifact format §7).
         _ => "TYPE_INT32",
     };
-    format!("{{ name: {} data_type: {data_type} dims: {} }}", quoted(name), ints(&dims))
+    tensor(name, data_type, &dims)
 }

@@ -41,6 +41,15 @@ pub enum Error {
         /// What stands in the way.
         reason: String,
     },
+    /// The configuration of a Triton model cannot express the program, or the backend cannot serve it:
+    /// export it with other outputs or inputs.
+    #[error("the bounded program '{program}' cannot be served: {reason}")]
+    Bounded {
+        /// Name of the program.
+        program: String,
+        /// What stands in the way.
+        reason: String,
+    },
     /// A file of the artifact could not be linked or copied: check that it is a readable file, space
     /// and permissions.
     #[error("{}: cannot be placed at {}: {source}", from.display(), to.display())]

@@ -1,15 +1,17 @@
 //! `config-gen`: prints a `config.pbtxt`, or writes a model into a model repository.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 use config_gen::{Error, InstanceGroup, KvMode, ModelName, Options, SequenceOptions, repository};
 use tlaloc_artifact::Artifact;
+use tlaloc_artifact::bounded::BoundedArtifact;
+use tlaloc_artifact::bounded::manifest::MANIFEST_FILE as BOUNDED_FILE;
 use tlaloc_artifact::manifest::MANIFEST_FILE;
 
-/// Makes a Triton model of a serving artifact.
+/// Makes a Triton model of a serving artifact or a bounded one.
 ///
 /// Without --repository, prints the model's config.pbtxt. With it, writes DIR/NAME/config.pbtxt and
 /// DIR/NAME/1/ (hard links to the artifact's files where possible, else copies); a model of that name
@@ -28,7 +30,7 @@ struct Arguments {
     #[arg(long)]
     name: Option<ModelName>,
 
-    /// Who keeps the sequences' KV pages.
+    /// Who keeps the sequences' KV pages; without effect on bounded artifacts, as are the waits.
     #[arg(long, value_enum, default_value_t = Mode::Sequence)]
     kv_mode: Mode,
 
@@ -89,25 +91,48 @@ impl Arguments {
     }
 }
 
-fn run(arguments: &Arguments, options: &Options) -> Result<String, Error> {
-    let manifest = if arguments.artifact.is_dir() {
-        arguments.artifact.join(MANIFEST_FILE)
-    } else {
-        arguments.artifact.clone()
-    };
-    let artifact = Artifact::open(&manifest)?;
-    let name = match &arguments.name {
-        Some(name) => name.clone(),
-        None => ModelName::derived(artifact.model_name())?,
-    };
-    let config = config_gen::config(&artifact, &name, options)?;
-    match &arguments.repository {
-        None => Ok(config),
-        Some(directory) => {
-            let model = repository::write(&artifact, &name, &config, directory)?;
-            Ok(format!("{}\n", model.display()))
-        }
+/// What is served.
+enum Source {
+    Serving(Box<Artifact>),
+    Bounded(BoundedArtifact),
+}
+
+impl Source {
+    /// Opens an artifact by its directory or its manifest, which tell of which kind it is.
+    fn open(path: &Path) -> Result<Self, Error> {
+        let bounded = match path.is_dir() {
+            true => !path.join(MANIFEST_FILE).exists() && path.join(BOUNDED_FILE).exists(),
+            false => path.file_name().is_some_and(|name| name == BOUNDED_FILE),
+        };
+        let manifest = |file: &str| if path.is_dir() { path.join(file) } else { path.to_owned() };
+        Ok(match bounded {
+            true => Source::Bounded(BoundedArtifact::open(&manifest(BOUNDED_FILE))?),
+            false => Source::Serving(Box::new(Artifact::open(&manifest(MANIFEST_FILE))?)),
+        })
     }
+}
+
+fn run(arguments: &Arguments, options: &Options) -> Result<String, Error> {
+    let source = Source::open(&arguments.artifact)?;
+    let name = match (&arguments.name, &source) {
+        (Some(name), _) => name.clone(),
+        (None, Source::Serving(artifact)) => ModelName::derived(artifact.model_name())?,
+        (None, Source::Bounded(artifact)) => ModelName::derived(&artifact.name)?,
+    };
+    let config = match &source {
+        Source::Serving(artifact) => config_gen::config(artifact, &name, options)?,
+        Source::Bounded(artifact) => {
+            config_gen::bounded_config(artifact, &name, &options.instance_group)?
+        }
+    };
+    let Some(directory) = &arguments.repository else { return Ok(config) };
+    let model = match &source {
+        Source::Serving(artifact) => repository::write(artifact, &name, &config, directory)?,
+        Source::Bounded(artifact) => {
+            repository::write_bounded(artifact, &name, &config, directory)?
+        }
+    };
+    Ok(format!("{}\n", model.display()))
 }
 
 fn main() -> ExitCode {

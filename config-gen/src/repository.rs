@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tlaloc_artifact::Artifact;
+use tlaloc_artifact::bounded::BoundedArtifact;
 use tlaloc_artifact::staging::StagedDir;
 
 use crate::{Error, ModelName};
@@ -32,11 +33,53 @@ pub fn write(
     for slot in artifact.weights() {
         slot.open()?;
     }
+    let mut files = vec![artifact.manifest_path().to_owned()];
+    files.extend(artifact.entries().iter().map(|entry| entry.body.clone()));
+    files.extend(artifact.weights().iter().map(|slot| slot.file.clone()));
+    let programs = artifact.manifest().entries.iter();
+    files.extend(programs.map(|entry| artifact.root().join(&entry.program_path)).filter(exists));
+    write_files(artifact.root(), files, name, config, repository)
+}
+
+/// [`write`] for a bounded artifact.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_bounded(
+    artifact: &BoundedArtifact,
+    name: &ModelName,
+    config: &str,
+    repository: &Path,
+) -> Result<PathBuf, Error> {
+    for entry in &artifact.entries {
+        artifact.read_body(entry)?;
+    }
+    let mut files = vec![artifact.manifest_path.clone()];
+    files.extend(artifact.entries.iter().map(|entry| entry.body.clone()));
+    files.extend(artifact.entries.iter().map(|entry| entry.program.clone()).filter(exists));
+    write_files(artifact.root(), files, name, config, repository)
+}
+
+/// Program descriptions are for other runtimes and may be absent.
+#[expect(clippy::ptr_arg, reason = "a filter of paths")]
+fn exists(program: &PathBuf) -> bool {
+    program.exists()
+}
+
+/// Writes a model of the `files` below `root`.
+fn write_files(
+    root: &Path,
+    files: Vec<PathBuf>,
+    name: &ModelName,
+    config: &str,
+    repository: &Path,
+) -> Result<PathBuf, Error> {
     let model = repository.join(name.as_str());
     let staged = StagedDir::create(&model, is_model)?;
     let version = staged.path().join(VERSION);
-    for file in files(artifact) {
-        let relative = file.strip_prefix(artifact.root()).unwrap_or(&file);
+    // Entries may share a file.
+    for file in BTreeSet::from_iter(files) {
+        let relative = file.strip_prefix(root).unwrap_or(&file);
         place(&file, &version.join(relative))?;
     }
     let text = staged.path().join(CONFIG);
@@ -50,18 +93,6 @@ pub fn write(
 fn is_model(directory: &Path) -> bool {
     let config = fs::read_to_string(directory.join(CONFIG)).unwrap_or_default();
     config.lines().any(|line| line.trim() == "backend: \"tlaloc\"")
-}
-
-/// The files that the manifest names, itself included. Program descriptions are for other runtimes
-/// and may be absent.
-fn files(artifact: &Artifact) -> BTreeSet<PathBuf> {
-    let mut files = BTreeSet::from([artifact.manifest_path().to_owned()]);
-    files.extend(artifact.entries().iter().map(|entry| entry.body.clone()));
-    files.extend(artifact.weights().iter().map(|slot| slot.file.clone()));
-    let programs = artifact.manifest().entries.iter();
-    let programs = programs.map(|entry| artifact.root().join(&entry.program_path));
-    files.extend(programs.filter(|program| program.exists()));
-    files
 }
 
 /// Links or copies one file. A hard link to a symbolic link would be one itself, so that is followed
