@@ -63,4 +63,7 @@ pub enum Error {
         /// What the system said.
         source: io::Error,
     },
+    /// An example could not be made a model of.
+    #[error(transparent)]
+    Model(#[from] config_gen::Error),
 }

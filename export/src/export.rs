@@ -8,6 +8,7 @@ use tlaloc_artifact::write::{ArtifactWriter, Description, EntryDescription};
 use tlaloc_artifact::{DType, Pool, PoolRole, Tensor};
 
 use crate::checkpoint::{Config, Tensors};
+use crate::family::Family;
 use crate::plan::{Bucket, Plan, PlanOptions, PoolShape};
 use crate::pools::{self, LayerPool, layer_pools};
 use crate::quantise::WeightQuant;
@@ -54,6 +55,18 @@ pub fn export(
     progress: &mut dyn Progress,
 ) -> Result<(), Error> {
     let (family, spec) = family::read(Config::open(checkpoint)?)?;
+    export_spec(family, spec, checkpoint, out, options, progress)
+}
+
+/// [`export()`] of the model `spec`, whose weights `checkpoint` holds where `family` has them.
+pub(crate) fn export_spec(
+    family: &Family,
+    spec: ModelSpec,
+    checkpoint: &Path,
+    out: &Path,
+    options: &ExportOptions,
+    progress: &mut dyn Progress,
+) -> Result<(), Error> {
     let plan = Plan::new(&options.plan, &spec)?;
     let ExportOptions { weight_dtype, weight_layout, weight_quant, .. } = *options;
     let slots = weight_slots(&spec, weight_dtype, weight_layout, weight_quant);

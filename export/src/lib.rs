@@ -4,10 +4,11 @@
 //! [`ModelSpec`](spec::ModelSpec) and a table of tensors; [`plan`] decides the entries, [`pools`]
 //! and [`slots`] what they take; [`lower`] writes each entry's program with the builder in [`stablehlo`];
 //! [`weights`] streams the tensors into their files; [`export()`] joins them into an artifact.
-//! [`inspect`] describes an artifact that exists.
+//! [`inspect`] describes an artifact that exists; [`examples`] writes a repository of small models.
 
 pub mod checkpoint;
 mod error;
+pub mod examples;
 mod export;
 pub mod family;
 pub mod inspect;

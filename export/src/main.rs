@@ -11,7 +11,7 @@ use tlaloc_export::inspect::Summary;
 use tlaloc_export::plan::{KvDType, PlanOptions};
 use tlaloc_export::quantise::WeightQuant;
 use tlaloc_export::slots::{WeightDType, WeightLayout};
-use tlaloc_export::{Error, ExportOptions, Progress, export};
+use tlaloc_export::{Error, ExportOptions, Progress, examples, export};
 
 /// Writes serving artifacts from Hugging Face checkpoints
 #[derive(Parser)]
@@ -29,6 +29,12 @@ enum Command {
     Inspect {
         /// Artifact folder
         artifact: PathBuf,
+    },
+    /// Write a model repository of small examples of every mode
+    Examples {
+        /// Model repository to write; one that holds nothing but examples is replaced
+        #[arg(long, value_name = "REPOSITORY")]
+        out: PathBuf,
     },
 }
 
@@ -101,6 +107,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match (cli.command, cli.export) {
         (Some(Command::Inspect { artifact }), _) => print_summary(&artifact),
+        (Some(Command::Examples { out }), _) => examples::write(&out),
         (None, Some(args)) => run_export(args),
         (None, None) => Ok(()),
     };

@@ -4,7 +4,6 @@
 
 use tlaloc_artifact::DType;
 
-use super::Context;
 use crate::stablehlo::{Binary, Compare, Function, Value};
 
 /// The largest number of `f8e4m3fn`.
@@ -15,10 +14,11 @@ const LARGEST_F8E4M3FN: f32 = 448.0;
 ///
 /// A lone token gets a second index outside the pool: the compiler turns a scatter of one row into
 /// a dynamic update whose reader may want the old pool, and then copies the whole pool.
-pub(super) fn write_indices(f: &mut Function, cx: &Context, slots: &Value) -> Value {
-    let block_size = cx.pools.block_size as i32;
+pub(crate) fn write_indices(f: &mut Function, block_size: usize, slots: &Value) -> Value {
+    let power_of_two = block_size.is_power_of_two();
+    let block_size = block_size as i32;
     let tokens = slots.dims()[0];
-    let (block, offset) = if cx.pools.block_size.is_power_of_two() {
+    let (block, offset) = if power_of_two {
         // The arithmetic shift keeps -1, where a division would give block 0.
         (
             f.with_int(Binary::ShiftRightArithmetic, slots, block_size.trailing_zeros() as i32),
@@ -42,7 +42,7 @@ pub(super) fn write_indices(f: &mut Function, cx: &Context, slots: &Value) -> Va
 
 /// The pool with `tokens` (f32 `[n, kv_heads, head_dim]`), as its element type holds them, written
 /// at [`write_indices`].
-pub(super) fn write(f: &mut Function, pool: &Value, indices: &Value, tokens: &Value) -> Value {
+pub(crate) fn write(f: &mut Function, pool: &Value, indices: &Value, tokens: &Value) -> Value {
     let missing = indices.dims()[0] - tokens.dims()[0];
     let padded = if missing == 0 {
         tokens.clone()
@@ -74,7 +74,7 @@ fn narrow(f: &mut Function, tokens: &Value, dtype: DType) -> Value {
 }
 
 /// The rows' keys or values at `slots` (`[B, n]`) of a pool: f32 `[B, n, kv_heads * head_dim]`.
-pub(super) fn read(f: &mut Function, pool: &Value, slots: &Value) -> Value {
+pub(crate) fn read(f: &mut Function, pool: &Value, slots: &Value) -> Value {
     let (batch, n) = (slots.dims()[0], slots.dims()[1]);
     let width = pool.dims()[2] * pool.dims()[3];
     let rows = f.reshape(pool, &[pool.dims()[0] * pool.dims()[1], width]);

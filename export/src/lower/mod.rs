@@ -11,7 +11,7 @@ mod forms;
 mod gated_delta;
 mod head;
 mod history;
-mod kv;
+pub(crate) mod kv;
 mod layer;
 mod mlp;
 mod moe;

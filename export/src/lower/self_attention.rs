@@ -40,7 +40,7 @@ impl Shared {
         };
         Shared {
             rope: RopeTables::build(f, cx, attention, &request.positions),
-            write_indices: kv::write_indices(f, cx, &paging.slot_mapping),
+            write_indices: kv::write_indices(f, cx.pools.block_size, &paging.slot_mapping),
             history,
             visibility,
         }

@@ -5,7 +5,7 @@
 //! never in a checkpoint, and are caught by assertions. A [`Module`] prints `@main` and the private
 //! functions it calls.
 //!
-//! Only operations that the lowering uses exist. Gather and scatter exist in the one form each that
+//! Only operations that the lowering or an example uses exist. Gather and scatter exist in the one form each that
 //! runs in place on paged pools: rows of a matrix, and `[block, offset]` windows of a pool.
 
 mod literal;
@@ -135,6 +135,13 @@ impl Function {
             types(&results),
         ));
         results
+    }
+
+    /// The function alone as StableHLO text, without a module around it.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        self.print("public", &mut out);
+        out
     }
 
     fn fresh(&mut self) -> String {

@@ -47,6 +47,7 @@ pub enum Unary {
     LogPlusOne,
     Logistic,
     Negate,
+    Not,
     Rsqrt,
     Sine,
     Tanh,
@@ -61,6 +62,7 @@ impl fmt::Display for Unary {
             Unary::LogPlusOne => "log_plus_one",
             Unary::Logistic => "logistic",
             Unary::Negate => "negate",
+            Unary::Not => "not",
             Unary::Rsqrt => "rsqrt",
             Unary::Sine => "sine",
             Unary::Tanh => "tanh",
@@ -82,6 +84,7 @@ pub enum Reduce {
 #[expect(missing_docs, reason = "each variant is the operation it names")]
 pub enum Compare {
     Eq,
+    Gt,
     Le,
     Lt,
 }
@@ -107,6 +110,16 @@ impl Function {
     pub fn floats(&mut self, values: &[f32]) -> Value {
         let literals: Vec<_> = values.iter().map(|&v| literal::float(v, DType::F32)).collect();
         self.constant(DType::F32, &[values.len()], &format!("[{}]", literals.join(", ")))
+    }
+
+    /// An f32 matrix constant of `values`, row by row.
+    pub fn matrix(&mut self, values: &[f32], columns: usize) -> Value {
+        let row = |row: &[f32]| {
+            let literals: Vec<_> = row.iter().map(|&v| literal::float(v, DType::F32)).collect();
+            format!("[{}]", literals.join(", "))
+        };
+        let rows: Vec<_> = values.chunks(columns).map(row).collect();
+        self.constant(DType::F32, &[rows.len(), columns], &format!("[{}]", rows.join(", ")))
     }
 
     /// An i32 constant with one value everywhere.
@@ -389,15 +402,19 @@ impl Function {
         self.push(a.dtype, dims, text)
     }
 
-    /// `a op b` for operands of i32 or floats, as booleans.
+    /// `a op b` for operands of i32, i64 or floats, as booleans.
     pub fn compare(&mut self, op: Compare, a: &Value, b: &Value) -> Value {
         assert_eq!(a.ty(), b.ty(), "operands of {op:?}");
         let direction = match op {
             Compare::Eq => "EQ",
+            Compare::Gt => "GT",
             Compare::Le => "LE",
             Compare::Lt => "LT",
         };
-        let kind = if a.dtype == DType::I32 { "SIGNED" } else { "FLOAT" };
+        let kind = match a.dtype {
+            DType::I32 | DType::I64 => "SIGNED",
+            _ => "FLOAT",
+        };
         let to = type_text(DType::Bool, &a.dims);
         let text = format!(
             "stablehlo.compare {direction}, {}, {}, {kind} : ({}, {}) -> {to}",

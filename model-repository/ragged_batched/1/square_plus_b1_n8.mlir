@@ -1,0 +1,7 @@
+module @program {
+  func.func public @main(%x: tensor<1x8xf32>) -> (tensor<1x8xf32>) {
+    %0 = stablehlo.multiply %x, %x : tensor<1x8xf32>
+    %1 = stablehlo.add %0, %x : tensor<1x8xf32>
+    return %1 : tensor<1x8xf32>
+  }
+}

@@ -1,0 +1,479 @@
+module @program {
+  func.func public @main(%tokenIds: tensor<1x16xi32>, %positions: tensor<1x16xi32>, %blockTables: tensor<1x4xi32>, %seqLens: tensor<1xi32>, %slotMapping: tensor<16xi32>, %windowBlockTables: tensor<1x4xi32>, %windowSlotMapping: tensor<16xi32>, %keyCache0: tensor<13x4x2x8xf32> {tf.aliasing_output = 1 : i32}, %valueCache0: tensor<13x4x2x8xf32> {tf.aliasing_output = 2 : i32}, %keyCache1: tensor<13x4x2x8xf32> {tf.aliasing_output = 3 : i32}, %valueCache1: tensor<13x4x2x8xf32> {tf.aliasing_output = 4 : i32}, %keyCache2: tensor<65x4x2x8xf32> {tf.aliasing_output = 5 : i32}, %valueCache2: tensor<65x4x2x8xf32> {tf.aliasing_output = 6 : i32}, %embedTokens: tensor<64x32xf32>, %inputNorm0: tensor<32xf32>, %qkvProj0: tensor<96x32xf32>, %qkvBias0: tensor<64xf32>, %oProj0: tensor<32x32xf32>, %mixerOutputNorm0: tensor<32xf32>, %postAttnNorm0: tensor<32xf32>, %gateUpProj0: tensor<96x32xf32>, %downProj0: tensor<32x48xf32>, %ffnOutputNorm0: tensor<32xf32>, %inputNorm1: tensor<32xf32>, %qkvProj1: tensor<96x32xf32>, %qkvBias1: tensor<64xf32>, %oProj1: tensor<32x32xf32>, %mixerOutputNorm1: tensor<32xf32>, %postAttnNorm1: tensor<32xf32>, %gateUpProj1: tensor<96x32xf32>, %downProj1: tensor<32x48xf32>, %ffnOutputNorm1: tensor<32xf32>, %inputNorm2: tensor<32xf32>, %qkvProj2: tensor<96x32xf32>, %qkvBias2: tensor<64xf32>, %oProj2: tensor<32x32xf32>, %mixerOutputNorm2: tensor<32xf32>, %postAttnNorm2: tensor<32xf32>, %gateUpProj2: tensor<96x32xf32>, %downProj2: tensor<32x48xf32>, %ffnOutputNorm2: tensor<32xf32>, %finalNorm: tensor<32xf32>, %lmHead: tensor<64x32xf32>) -> (tensor<1x1x64xf32>, tensor<13x4x2x8xf32>, tensor<13x4x2x8xf32>, tensor<13x4x2x8xf32>, tensor<13x4x2x8xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>) {
+    %0 = stablehlo.reshape %tokenIds : (tensor<1x16xi32>) -> tensor<16xi32>
+    %1 = stablehlo.reshape %0 : (tensor<16xi32>) -> tensor<16x1xi32>
+    %2 = "stablehlo.gather"(%embedTokens, %1) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 32>}> : (tensor<64x32xf32>, tensor<16x1xi32>) -> tensor<16x32xf32>
+    %3 = stablehlo.transpose %2, dims = [1, 0] : (tensor<16x32xf32>) -> tensor<32x16xf32>
+    %4 = stablehlo.dot_general %3, %3, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<16xf32>
+    %5 = stablehlo.constant dense<0.03125> : tensor<16xf32>
+    %6 = stablehlo.multiply %4, %5 : tensor<16xf32>
+    %7 = stablehlo.constant dense<1.0e-5> : tensor<16xf32>
+    %8 = stablehlo.add %6, %7 : tensor<16xf32>
+    %9 = stablehlo.rsqrt %8 : tensor<16xf32>
+    %10 = stablehlo.broadcast_in_dim %9, dims = [1] : (tensor<16xf32>) -> tensor<32x16xf32>
+    %11 = stablehlo.multiply %3, %10 : tensor<32x16xf32>
+    %12 = stablehlo.slice %positions [0:1, 15:16] : (tensor<1x16xi32>) -> tensor<1x1xi32>
+    %13 = stablehlo.reshape %12 : (tensor<1x1xi32>) -> tensor<1xi32>
+    %14 = stablehlo.constant dense<4> : tensor<1xi32>
+    %15 = stablehlo.divide %13, %14 : tensor<1xi32>
+    %16 = stablehlo.iota dim = 1 : tensor<1x3xi32>
+    %17 = stablehlo.broadcast_in_dim %15, dims = [0] : (tensor<1xi32>) -> tensor<1x3xi32>
+    %18 = stablehlo.add %17, %16 : tensor<1x3xi32>
+    %19 = stablehlo.constant dense<2> : tensor<1x3xi32>
+    %20 = stablehlo.subtract %18, %19 : tensor<1x3xi32>
+    %21 = stablehlo.constant dense<0> : tensor<1x3xi32>
+    %22 = stablehlo.maximum %20, %21 : tensor<1x3xi32>
+    %23 = stablehlo.constant dense<3> : tensor<1x3xi32>
+    %24 = stablehlo.remainder %22, %23 : tensor<1x3xi32>
+    %25 = stablehlo.iota dim = 0 : tensor<1x3xi32>
+    %26 = stablehlo.constant dense<4> : tensor<1x3xi32>
+    %27 = stablehlo.multiply %25, %26 : tensor<1x3xi32>
+    %28 = stablehlo.add %27, %24 : tensor<1x3xi32>
+    %29 = stablehlo.reshape %28 : (tensor<1x3xi32>) -> tensor<3xi32>
+    %30 = stablehlo.reshape %windowBlockTables : (tensor<1x4xi32>) -> tensor<4x1xi32>
+    %31 = stablehlo.reshape %29 : (tensor<3xi32>) -> tensor<3x1xi32>
+    %32 = "stablehlo.gather"(%30, %31) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 1>}> : (tensor<4x1xi32>, tensor<3x1xi32>) -> tensor<3x1xi32>
+    %33 = stablehlo.reshape %32 : (tensor<3x1xi32>) -> tensor<1x3xi32>
+    %34 = stablehlo.multiply %20, %26 : tensor<1x3xi32>
+    %35 = stablehlo.broadcast_in_dim %34, dims = [0, 1] : (tensor<1x3xi32>) -> tensor<1x3x4xi32>
+    %36 = stablehlo.iota dim = 2 : tensor<1x3x4xi32>
+    %37 = stablehlo.add %35, %36 : tensor<1x3x4xi32>
+    %38 = stablehlo.reshape %37 : (tensor<1x3x4xi32>) -> tensor<1x12xi32>
+    %39 = stablehlo.broadcast_in_dim %13, dims = [0] : (tensor<1xi32>) -> tensor<1x12xi32>
+    %40 = stablehlo.compare LE, %38, %39, SIGNED : (tensor<1x12xi32>, tensor<1x12xi32>) -> tensor<1x12xi1>
+    %41 = stablehlo.constant dense<12> : tensor<1x12xi32>
+    %42 = stablehlo.subtract %38, %41 : tensor<1x12xi32>
+    %43 = stablehlo.select %40, %38, %42 : tensor<1x12xi1>, tensor<1x12xi32>
+    %44 = stablehlo.constant dense<0> : tensor<1x12xi32>
+    %45 = stablehlo.compare LE, %44, %43, SIGNED : (tensor<1x12xi32>, tensor<1x12xi32>) -> tensor<1x12xi1>
+    %46 = stablehlo.constant dense<2147483647> : tensor<1x12xi32>
+    %47 = stablehlo.select %45, %43, %46 : tensor<1x12xi1>, tensor<1x12xi32>
+    %48 = stablehlo.multiply %33, %26 : tensor<1x3xi32>
+    %49 = stablehlo.broadcast_in_dim %48, dims = [0, 1] : (tensor<1x3xi32>) -> tensor<1x3x4xi32>
+    %50 = stablehlo.iota dim = 2 : tensor<1x3x4xi32>
+    %51 = stablehlo.add %49, %50 : tensor<1x3x4xi32>
+    %52 = stablehlo.reshape %51 : (tensor<1x3x4xi32>) -> tensor<1x12xi32>
+    %53 = stablehlo.reshape %positions : (tensor<1x16xi32>) -> tensor<16xi32>
+    %54 = stablehlo.convert %53 : (tensor<16xi32>) -> tensor<16xf32>
+    %55 = stablehlo.broadcast_in_dim %54, dims = [1] : (tensor<16xf32>) -> tensor<4x16xf32>
+    %56 = stablehlo.constant dense<[1.0, 0.1, 0.01, 0.001]> : tensor<4xf32>
+    %57 = stablehlo.broadcast_in_dim %56, dims = [0] : (tensor<4xf32>) -> tensor<4x16xf32>
+    %58 = stablehlo.multiply %55, %57 : tensor<4x16xf32>
+    %59 = stablehlo.cosine %58 : tensor<4x16xf32>
+    %60 = stablehlo.sine %58 : tensor<4x16xf32>
+    %61 = stablehlo.concatenate %59, %60, dim = 0 : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<8x16xf32>
+    %62 = stablehlo.iota dim = 0 : tensor<8x8xi32>
+    %63 = stablehlo.iota dim = 1 : tensor<8x8xi32>
+    %64 = stablehlo.compare EQ, %62, %63, SIGNED : (tensor<8x8xi32>, tensor<8x8xi32>) -> tensor<8x8xi1>
+    %65 = stablehlo.constant dense<1.0> : tensor<8x8xf32>
+    %66 = stablehlo.constant dense<0.0> : tensor<8x8xf32>
+    %67 = stablehlo.select %64, %65, %66 : tensor<8x8xi1>, tensor<8x8xf32>
+    %68 = stablehlo.dot_general %67, %61, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+    %69 = stablehlo.slice %68 [0:4, 0:16] : (tensor<8x16xf32>) -> tensor<4x16xf32>
+    %70 = stablehlo.slice %68 [4:8, 0:16] : (tensor<8x16xf32>) -> tensor<4x16xf32>
+    %71 = stablehlo.constant dense<0.53033006> : tensor<4x16xf32>
+    %72 = stablehlo.multiply %69, %71 : tensor<4x16xf32>
+    %73 = stablehlo.multiply %70, %71 : tensor<4x16xf32>
+    %74 = stablehlo.constant dense<2> : tensor<16xi32>
+    %75 = stablehlo.shift_right_arithmetic %windowSlotMapping, %74 : tensor<16xi32>
+    %76 = stablehlo.constant dense<3> : tensor<16xi32>
+    %77 = stablehlo.and %windowSlotMapping, %76 : tensor<16xi32>
+    %78 = stablehlo.reshape %75 : (tensor<16xi32>) -> tensor<16x1xi32>
+    %79 = stablehlo.reshape %77 : (tensor<16xi32>) -> tensor<16x1xi32>
+    %80 = stablehlo.concatenate %78, %79, dim = 1 : (tensor<16x1xi32>, tensor<16x1xi32>) -> tensor<16x2xi32>
+    %81:3 = func.call @layer0(%11, %keyCache0, %valueCache0, %69, %70, %72, %73, %80, %52, %47, %positions, %inputNorm0, %qkvProj0, %qkvBias0, %oProj0, %mixerOutputNorm0, %postAttnNorm0, %gateUpProj0, %downProj0, %ffnOutputNorm0) : (tensor<32x16xf32>, tensor<13x4x2x8xf32>, tensor<13x4x2x8xf32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<16x2xi32>, tensor<1x12xi32>, tensor<1x12xi32>, tensor<1x16xi32>, tensor<32xf32>, tensor<96x32xf32>, tensor<64xf32>, tensor<32x32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<96x32xf32>, tensor<32x48xf32>, tensor<32xf32>) -> (tensor<32x16xf32>, tensor<13x4x2x8xf32>, tensor<13x4x2x8xf32>)
+    %82:3 = func.call @layer0(%81#0, %keyCache1, %valueCache1, %69, %70, %72, %73, %80, %52, %47, %positions, %inputNorm1, %qkvProj1, %qkvBias1, %oProj1, %mixerOutputNorm1, %postAttnNorm1, %gateUpProj1, %downProj1, %ffnOutputNorm1) : (tensor<32x16xf32>, tensor<13x4x2x8xf32>, tensor<13x4x2x8xf32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<4x16xf32>, tensor<16x2xi32>, tensor<1x12xi32>, tensor<1x12xi32>, tensor<1x16xi32>, tensor<32xf32>, tensor<96x32xf32>, tensor<64xf32>, tensor<32x32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<96x32xf32>, tensor<32x48xf32>, tensor<32xf32>) -> (tensor<32x16xf32>, tensor<13x4x2x8xf32>, tensor<13x4x2x8xf32>)
+    %83 = stablehlo.iota dim = 1 : tensor<1x16xi32>
+    %84 = stablehlo.constant dense<4> : tensor<1x4xi32>
+    %85 = stablehlo.multiply %blockTables, %84 : tensor<1x4xi32>
+    %86 = stablehlo.broadcast_in_dim %85, dims = [0, 1] : (tensor<1x4xi32>) -> tensor<1x4x4xi32>
+    %87 = stablehlo.iota dim = 2 : tensor<1x4x4xi32>
+    %88 = stablehlo.add %86, %87 : tensor<1x4x4xi32>
+    %89 = stablehlo.reshape %88 : (tensor<1x4x4xi32>) -> tensor<1x16xi32>
+    %90 = stablehlo.shift_right_arithmetic %slotMapping, %74 : tensor<16xi32>
+    %91 = stablehlo.and %slotMapping, %76 : tensor<16xi32>
+    %92 = stablehlo.reshape %90 : (tensor<16xi32>) -> tensor<16x1xi32>
+    %93 = stablehlo.reshape %91 : (tensor<16xi32>) -> tensor<16x1xi32>
+    %94 = stablehlo.concatenate %92, %93, dim = 1 : (tensor<16x1xi32>, tensor<16x1xi32>) -> tensor<16x2xi32>
+    %95:3 = func.call @layer1(%82#0, %keyCache2, %valueCache2, %94, %89, %83, %positions, %inputNorm2, %qkvProj2, %qkvBias2, %oProj2, %mixerOutputNorm2, %postAttnNorm2, %gateUpProj2, %downProj2, %ffnOutputNorm2) : (tensor<32x16xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>, tensor<16x2xi32>, tensor<1x16xi32>, tensor<1x16xi32>, tensor<1x16xi32>, tensor<32xf32>, tensor<96x32xf32>, tensor<64xf32>, tensor<32x32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<96x32xf32>, tensor<32x48xf32>, tensor<32xf32>) -> (tensor<32x16xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>)
+    %96 = stablehlo.reshape %95#0 : (tensor<32x16xf32>) -> tensor<32x1x16xf32>
+    %97 = stablehlo.slice %96 [0:32, 0:1, 15:16] : (tensor<32x1x16xf32>) -> tensor<32x1x1xf32>
+    %98 = stablehlo.reshape %97 : (tensor<32x1x1xf32>) -> tensor<32x1xf32>
+    %99 = stablehlo.dot_general %98, %98, contracting_dims = [0] x [0] : (tensor<32x1xf32>, tensor<32x1xf32>) -> tensor<1x1xf32>
+    %100 = stablehlo.reshape %99 : (tensor<1x1xf32>) -> tensor<1xf32>
+    %101 = stablehlo.constant dense<0.03125> : tensor<1xf32>
+    %102 = stablehlo.multiply %100, %101 : tensor<1xf32>
+    %103 = stablehlo.constant dense<1.0e-5> : tensor<1xf32>
+    %104 = stablehlo.add %102, %103 : tensor<1xf32>
+    %105 = stablehlo.rsqrt %104 : tensor<1xf32>
+    %106 = stablehlo.broadcast_in_dim %105, dims = [1] : (tensor<1xf32>) -> tensor<32x1xf32>
+    %107 = stablehlo.multiply %98, %106 : tensor<32x1xf32>
+    %108 = stablehlo.broadcast_in_dim %finalNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x1xf32>
+    %109 = stablehlo.multiply %107, %108 : tensor<32x1xf32>
+    %110 = stablehlo.dot_general %lmHead, %109, contracting_dims = [1] x [0] : (tensor<64x32xf32>, tensor<32x1xf32>) -> tensor<64x1xf32>
+    %111 = stablehlo.optimization_barrier %110 : tensor<64x1xf32>
+    %112 = stablehlo.transpose %111, dims = [1, 0] : (tensor<64x1xf32>) -> tensor<1x64xf32>
+    %113 = stablehlo.constant dense<30.0> : tensor<1x64xf32>
+    %114 = stablehlo.divide %112, %113 : tensor<1x64xf32>
+    %115 = stablehlo.tanh %114 : tensor<1x64xf32>
+    %116 = stablehlo.multiply %115, %113 : tensor<1x64xf32>
+    %117 = stablehlo.reshape %116 : (tensor<1x64xf32>) -> tensor<1x1x64xf32>
+    return %117, %81#1, %81#2, %82#1, %82#2, %95#1, %95#2 : tensor<1x1x64xf32>, tensor<13x4x2x8xf32>, tensor<13x4x2x8xf32>, tensor<13x4x2x8xf32>, tensor<13x4x2x8xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>
+  }
+  func.func private @layer0(%x: tensor<32x16xf32>, %keys: tensor<13x4x2x8xf32>, %values: tensor<13x4x2x8xf32>, %keyCos: tensor<4x16xf32>, %keySin: tensor<4x16xf32>, %queryCos: tensor<4x16xf32>, %querySin: tensor<4x16xf32>, %writeIndices: tensor<16x2xi32>, %historySlots: tensor<1x12xi32>, %historyPositions: tensor<1x12xi32>, %visibility: tensor<1x16xi32>, %inputNorm: tensor<32xf32>, %qkvProj: tensor<96x32xf32>, %qkvBias: tensor<64xf32>, %oProj: tensor<32x32xf32>, %mixerOutputNorm: tensor<32xf32>, %postAttnNorm: tensor<32xf32>, %gateUpProj: tensor<96x32xf32>, %downProj: tensor<32x48xf32>, %ffnOutputNorm: tensor<32xf32>) -> (tensor<32x16xf32>, tensor<13x4x2x8xf32>, tensor<13x4x2x8xf32>) {
+    %0 = stablehlo.dot_general %x, %x, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<16xf32>
+    %1 = stablehlo.constant dense<0.03125> : tensor<16xf32>
+    %2 = stablehlo.multiply %0, %1 : tensor<16xf32>
+    %3 = stablehlo.constant dense<1.0e-5> : tensor<16xf32>
+    %4 = stablehlo.add %2, %3 : tensor<16xf32>
+    %5 = stablehlo.rsqrt %4 : tensor<16xf32>
+    %6 = stablehlo.broadcast_in_dim %5, dims = [1] : (tensor<16xf32>) -> tensor<32x16xf32>
+    %7 = stablehlo.multiply %x, %6 : tensor<32x16xf32>
+    %8 = stablehlo.broadcast_in_dim %inputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x16xf32>
+    %9 = stablehlo.multiply %7, %8 : tensor<32x16xf32>
+    %10 = stablehlo.dot_general %qkvProj, %9, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x16xf32>) -> tensor<96x16xf32>
+    %11 = stablehlo.slice %10 [0:32, 0:16] : (tensor<96x16xf32>) -> tensor<32x16xf32>
+    %12 = stablehlo.slice %qkvBias [0:32] : (tensor<64xf32>) -> tensor<32xf32>
+    %13 = stablehlo.broadcast_in_dim %12, dims = [0] : (tensor<32xf32>) -> tensor<32x16xf32>
+    %14 = stablehlo.add %11, %13 : tensor<32x16xf32>
+    %15 = stablehlo.reshape %14 : (tensor<32x16xf32>) -> tensor<4x8x16xf32>
+    %16 = stablehlo.slice %10 [32:48, 0:16] : (tensor<96x16xf32>) -> tensor<16x16xf32>
+    %17 = stablehlo.slice %qkvBias [32:48] : (tensor<64xf32>) -> tensor<16xf32>
+    %18 = stablehlo.broadcast_in_dim %17, dims = [0] : (tensor<16xf32>) -> tensor<16x16xf32>
+    %19 = stablehlo.add %16, %18 : tensor<16x16xf32>
+    %20 = stablehlo.reshape %19 : (tensor<16x16xf32>) -> tensor<2x8x16xf32>
+    %21 = stablehlo.slice %10 [48:64, 0:16] : (tensor<96x16xf32>) -> tensor<16x16xf32>
+    %22 = stablehlo.slice %qkvBias [48:64] : (tensor<64xf32>) -> tensor<16xf32>
+    %23 = stablehlo.broadcast_in_dim %22, dims = [0] : (tensor<16xf32>) -> tensor<16x16xf32>
+    %24 = stablehlo.add %21, %23 : tensor<16x16xf32>
+    %25 = stablehlo.reshape %24 : (tensor<16x16xf32>) -> tensor<2x8x16xf32>
+    %26 = stablehlo.multiply %15, %15 : tensor<4x8x16xf32>
+    %27 = stablehlo.constant dense<0.0> : tensor<f32>
+    %28 = stablehlo.reduce(%26 init: %27) applies stablehlo.add across dimensions = [1] : (tensor<4x8x16xf32>, tensor<f32>) -> tensor<4x16xf32>
+    %29 = stablehlo.constant dense<0.125> : tensor<4x16xf32>
+    %30 = stablehlo.multiply %28, %29 : tensor<4x16xf32>
+    %31 = stablehlo.constant dense<1.0e-5> : tensor<4x16xf32>
+    %32 = stablehlo.add %30, %31 : tensor<4x16xf32>
+    %33 = stablehlo.rsqrt %32 : tensor<4x16xf32>
+    %34 = stablehlo.broadcast_in_dim %33, dims = [0, 2] : (tensor<4x16xf32>) -> tensor<4x8x16xf32>
+    %35 = stablehlo.multiply %15, %34 : tensor<4x8x16xf32>
+    %36 = stablehlo.multiply %20, %20 : tensor<2x8x16xf32>
+    %37 = stablehlo.reduce(%36 init: %27) applies stablehlo.add across dimensions = [1] : (tensor<2x8x16xf32>, tensor<f32>) -> tensor<2x16xf32>
+    %38 = stablehlo.constant dense<0.125> : tensor<2x16xf32>
+    %39 = stablehlo.multiply %37, %38 : tensor<2x16xf32>
+    %40 = stablehlo.constant dense<1.0e-5> : tensor<2x16xf32>
+    %41 = stablehlo.add %39, %40 : tensor<2x16xf32>
+    %42 = stablehlo.rsqrt %41 : tensor<2x16xf32>
+    %43 = stablehlo.broadcast_in_dim %42, dims = [0, 2] : (tensor<2x16xf32>) -> tensor<2x8x16xf32>
+    %44 = stablehlo.multiply %20, %43 : tensor<2x8x16xf32>
+    %45 = stablehlo.slice %35 [0:4, 0:4, 0:16] : (tensor<4x8x16xf32>) -> tensor<4x4x16xf32>
+    %46 = stablehlo.slice %35 [0:4, 4:8, 0:16] : (tensor<4x8x16xf32>) -> tensor<4x4x16xf32>
+    %47 = stablehlo.broadcast_in_dim %queryCos, dims = [1, 2] : (tensor<4x16xf32>) -> tensor<4x4x16xf32>
+    %48 = stablehlo.broadcast_in_dim %querySin, dims = [1, 2] : (tensor<4x16xf32>) -> tensor<4x4x16xf32>
+    %49 = stablehlo.multiply %45, %47 : tensor<4x4x16xf32>
+    %50 = stablehlo.multiply %46, %48 : tensor<4x4x16xf32>
+    %51 = stablehlo.multiply %46, %47 : tensor<4x4x16xf32>
+    %52 = stablehlo.multiply %45, %48 : tensor<4x4x16xf32>
+    %53 = stablehlo.subtract %49, %50 : tensor<4x4x16xf32>
+    %54 = stablehlo.add %51, %52 : tensor<4x4x16xf32>
+    %55 = stablehlo.concatenate %53, %54, dim = 1 : (tensor<4x4x16xf32>, tensor<4x4x16xf32>) -> tensor<4x8x16xf32>
+    %56 = stablehlo.slice %44 [0:2, 0:4, 0:16] : (tensor<2x8x16xf32>) -> tensor<2x4x16xf32>
+    %57 = stablehlo.slice %44 [0:2, 4:8, 0:16] : (tensor<2x8x16xf32>) -> tensor<2x4x16xf32>
+    %58 = stablehlo.broadcast_in_dim %keyCos, dims = [1, 2] : (tensor<4x16xf32>) -> tensor<2x4x16xf32>
+    %59 = stablehlo.broadcast_in_dim %keySin, dims = [1, 2] : (tensor<4x16xf32>) -> tensor<2x4x16xf32>
+    %60 = stablehlo.multiply %56, %58 : tensor<2x4x16xf32>
+    %61 = stablehlo.multiply %57, %59 : tensor<2x4x16xf32>
+    %62 = stablehlo.multiply %57, %58 : tensor<2x4x16xf32>
+    %63 = stablehlo.multiply %56, %59 : tensor<2x4x16xf32>
+    %64 = stablehlo.subtract %60, %61 : tensor<2x4x16xf32>
+    %65 = stablehlo.add %62, %63 : tensor<2x4x16xf32>
+    %66 = stablehlo.concatenate %64, %65, dim = 1 : (tensor<2x4x16xf32>, tensor<2x4x16xf32>) -> tensor<2x8x16xf32>
+    %67 = stablehlo.transpose %55, dims = [2, 0, 1] : (tensor<4x8x16xf32>) -> tensor<16x4x8xf32>
+    %68 = stablehlo.transpose %66, dims = [2, 0, 1] : (tensor<2x8x16xf32>) -> tensor<16x2x8xf32>
+    %69 = stablehlo.transpose %25, dims = [2, 0, 1] : (tensor<2x8x16xf32>) -> tensor<16x2x8xf32>
+    %70 = "stablehlo.scatter"(%keys, %writeIndices, %68) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}> ({
+    ^bb0(%old70: tensor<f32>, %new70: tensor<f32>):
+      stablehlo.return %new70 : tensor<f32>
+    }) : (tensor<13x4x2x8xf32>, tensor<16x2xi32>, tensor<16x2x8xf32>) -> tensor<13x4x2x8xf32>
+    %71 = "stablehlo.scatter"(%values, %writeIndices, %69) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}> ({
+    ^bb0(%old71: tensor<f32>, %new71: tensor<f32>):
+      stablehlo.return %new71 : tensor<f32>
+    }) : (tensor<13x4x2x8xf32>, tensor<16x2xi32>, tensor<16x2x8xf32>) -> tensor<13x4x2x8xf32>
+    %72 = stablehlo.reshape %67 : (tensor<16x4x8xf32>) -> tensor<1x16x2x2x8xf32>
+    %73 = stablehlo.transpose %72, dims = [0, 2, 3, 1, 4] : (tensor<1x16x2x2x8xf32>) -> tensor<1x2x2x16x8xf32>
+    %74 = stablehlo.reshape %73 : (tensor<1x2x2x16x8xf32>) -> tensor<1x2x32x8xf32>
+    %75 = stablehlo.reshape %70 : (tensor<13x4x2x8xf32>) -> tensor<52x16xf32>
+    %76 = stablehlo.reshape %historySlots : (tensor<1x12xi32>) -> tensor<12xi32>
+    %77 = stablehlo.reshape %76 : (tensor<12xi32>) -> tensor<12x1xi32>
+    %78 = "stablehlo.gather"(%75, %77) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 16>}> : (tensor<52x16xf32>, tensor<12x1xi32>) -> tensor<12x16xf32>
+    %79 = stablehlo.reshape %78 : (tensor<12x16xf32>) -> tensor<1x12x16xf32>
+    %80 = stablehlo.reshape %79 : (tensor<1x12x16xf32>) -> tensor<1x12x2x8xf32>
+    %81 = stablehlo.transpose %80, dims = [0, 2, 1, 3] : (tensor<1x12x2x8xf32>) -> tensor<1x2x12x8xf32>
+    %82 = stablehlo.reshape %71 : (tensor<13x4x2x8xf32>) -> tensor<52x16xf32>
+    %83 = stablehlo.reshape %historySlots : (tensor<1x12xi32>) -> tensor<12xi32>
+    %84 = stablehlo.reshape %83 : (tensor<12xi32>) -> tensor<12x1xi32>
+    %85 = "stablehlo.gather"(%82, %84) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 16>}> : (tensor<52x16xf32>, tensor<12x1xi32>) -> tensor<12x16xf32>
+    %86 = stablehlo.reshape %85 : (tensor<12x16xf32>) -> tensor<1x12x16xf32>
+    %87 = stablehlo.reshape %86 : (tensor<1x12x16xf32>) -> tensor<1x12x2x8xf32>
+    %88 = stablehlo.transpose %87, dims = [0, 2, 1, 3] : (tensor<1x12x2x8xf32>) -> tensor<1x2x12x8xf32>
+    %89 = stablehlo.reshape %historyPositions : (tensor<1x12xi32>) -> tensor<12xi32>
+    %90 = stablehlo.broadcast_in_dim %89, dims = [1] : (tensor<12xi32>) -> tensor<16x12xi32>
+    %91 = stablehlo.reshape %visibility : (tensor<1x16xi32>) -> tensor<16xi32>
+    %92 = stablehlo.broadcast_in_dim %91, dims = [0] : (tensor<16xi32>) -> tensor<16x12xi32>
+    %93 = stablehlo.compare LE, %90, %92, SIGNED : (tensor<16x12xi32>, tensor<16x12xi32>) -> tensor<16x12xi1>
+    %94 = stablehlo.constant dense<8> : tensor<16x12xi32>
+    %95 = stablehlo.subtract %92, %94 : tensor<16x12xi32>
+    %96 = stablehlo.compare LT, %95, %90, SIGNED : (tensor<16x12xi32>, tensor<16x12xi32>) -> tensor<16x12xi1>
+    %97 = stablehlo.and %93, %96 : tensor<16x12xi1>
+    %98 = stablehlo.broadcast_in_dim %97, dims = [1, 2] : (tensor<16x12xi1>) -> tensor<2x16x12xi1>
+    %99 = stablehlo.slice %74 [0:1, 0:1, 0:32, 0:8] : (tensor<1x2x32x8xf32>) -> tensor<1x1x32x8xf32>
+    %100 = stablehlo.reshape %99 : (tensor<1x1x32x8xf32>) -> tensor<32x8xf32>
+    %101 = stablehlo.slice %81 [0:1, 0:1, 0:12, 0:8] : (tensor<1x2x12x8xf32>) -> tensor<1x1x12x8xf32>
+    %102 = stablehlo.reshape %101 : (tensor<1x1x12x8xf32>) -> tensor<12x8xf32>
+    %103 = stablehlo.slice %88 [0:1, 0:1, 0:12, 0:8] : (tensor<1x2x12x8xf32>) -> tensor<1x1x12x8xf32>
+    %104 = stablehlo.reshape %103 : (tensor<1x1x12x8xf32>) -> tensor<12x8xf32>
+    %105 = stablehlo.dot_general %100, %102, contracting_dims = [1] x [1] : (tensor<32x8xf32>, tensor<12x8xf32>) -> tensor<32x12xf32>
+    %106 = stablehlo.reshape %105 : (tensor<32x12xf32>) -> tensor<2x16x12xf32>
+    %107 = stablehlo.constant dense<-1.0e30> : tensor<2x16x12xf32>
+    %108 = stablehlo.select %98, %106, %107 : tensor<2x16x12xi1>, tensor<2x16x12xf32>
+    %109 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %110 = stablehlo.reduce(%108 init: %109) applies stablehlo.maximum across dimensions = [2] : (tensor<2x16x12xf32>, tensor<f32>) -> tensor<2x16xf32>
+    %111 = stablehlo.broadcast_in_dim %110, dims = [0, 1] : (tensor<2x16xf32>) -> tensor<2x16x12xf32>
+    %112 = stablehlo.subtract %108, %111 : tensor<2x16x12xf32>
+    %113 = stablehlo.exponential %112 : tensor<2x16x12xf32>
+    %114 = stablehlo.reduce(%113 init: %27) applies stablehlo.add across dimensions = [2] : (tensor<2x16x12xf32>, tensor<f32>) -> tensor<2x16xf32>
+    %115 = stablehlo.reshape %114 : (tensor<2x16xf32>) -> tensor<1x1x2x16xf32>
+    %116 = stablehlo.reshape %113 : (tensor<2x16x12xf32>) -> tensor<32x12xf32>
+    %117 = stablehlo.dot_general %116, %104, contracting_dims = [1] x [0] : (tensor<32x12xf32>, tensor<12x8xf32>) -> tensor<32x8xf32>
+    %118 = stablehlo.reshape %117 : (tensor<32x8xf32>) -> tensor<1x1x2x16x8xf32>
+    %119 = stablehlo.slice %74 [0:1, 1:2, 0:32, 0:8] : (tensor<1x2x32x8xf32>) -> tensor<1x1x32x8xf32>
+    %120 = stablehlo.reshape %119 : (tensor<1x1x32x8xf32>) -> tensor<32x8xf32>
+    %121 = stablehlo.slice %81 [0:1, 1:2, 0:12, 0:8] : (tensor<1x2x12x8xf32>) -> tensor<1x1x12x8xf32>
+    %122 = stablehlo.reshape %121 : (tensor<1x1x12x8xf32>) -> tensor<12x8xf32>
+    %123 = stablehlo.slice %88 [0:1, 1:2, 0:12, 0:8] : (tensor<1x2x12x8xf32>) -> tensor<1x1x12x8xf32>
+    %124 = stablehlo.reshape %123 : (tensor<1x1x12x8xf32>) -> tensor<12x8xf32>
+    %125 = stablehlo.dot_general %120, %122, contracting_dims = [1] x [1] : (tensor<32x8xf32>, tensor<12x8xf32>) -> tensor<32x12xf32>
+    %126 = stablehlo.reshape %125 : (tensor<32x12xf32>) -> tensor<2x16x12xf32>
+    %127 = stablehlo.select %98, %126, %107 : tensor<2x16x12xi1>, tensor<2x16x12xf32>
+    %128 = stablehlo.reduce(%127 init: %109) applies stablehlo.maximum across dimensions = [2] : (tensor<2x16x12xf32>, tensor<f32>) -> tensor<2x16xf32>
+    %129 = stablehlo.broadcast_in_dim %128, dims = [0, 1] : (tensor<2x16xf32>) -> tensor<2x16x12xf32>
+    %130 = stablehlo.subtract %127, %129 : tensor<2x16x12xf32>
+    %131 = stablehlo.exponential %130 : tensor<2x16x12xf32>
+    %132 = stablehlo.reduce(%131 init: %27) applies stablehlo.add across dimensions = [2] : (tensor<2x16x12xf32>, tensor<f32>) -> tensor<2x16xf32>
+    %133 = stablehlo.reshape %132 : (tensor<2x16xf32>) -> tensor<1x1x2x16xf32>
+    %134 = stablehlo.reshape %131 : (tensor<2x16x12xf32>) -> tensor<32x12xf32>
+    %135 = stablehlo.dot_general %134, %124, contracting_dims = [1] x [0] : (tensor<32x12xf32>, tensor<12x8xf32>) -> tensor<32x8xf32>
+    %136 = stablehlo.reshape %135 : (tensor<32x8xf32>) -> tensor<1x1x2x16x8xf32>
+    %137 = stablehlo.concatenate %118, %136, dim = 1 : (tensor<1x1x2x16x8xf32>, tensor<1x1x2x16x8xf32>) -> tensor<1x2x2x16x8xf32>
+    %138 = stablehlo.concatenate %115, %133, dim = 1 : (tensor<1x1x2x16xf32>, tensor<1x1x2x16xf32>) -> tensor<1x2x2x16xf32>
+    %139 = stablehlo.transpose %137, dims = [1, 2, 4, 0, 3] : (tensor<1x2x2x16x8xf32>) -> tensor<2x2x8x1x16xf32>
+    %140 = stablehlo.transpose %138, dims = [1, 2, 0, 3] : (tensor<1x2x2x16xf32>) -> tensor<2x2x1x16xf32>
+    %141 = stablehlo.broadcast_in_dim %140, dims = [0, 1, 3, 4] : (tensor<2x2x1x16xf32>) -> tensor<2x2x8x1x16xf32>
+    %142 = stablehlo.divide %139, %141 : tensor<2x2x8x1x16xf32>
+    %143 = stablehlo.reshape %142 : (tensor<2x2x8x1x16xf32>) -> tensor<32x16xf32>
+    %144 = stablehlo.slice %10 [64:96, 0:16] : (tensor<96x16xf32>) -> tensor<32x16xf32>
+    %145 = stablehlo.logistic %144 : tensor<32x16xf32>
+    %146 = stablehlo.multiply %143, %145 : tensor<32x16xf32>
+    %147 = stablehlo.dot_general %oProj, %146, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x16xf32>) -> tensor<32x16xf32>
+    %148 = stablehlo.dot_general %147, %147, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<16xf32>
+    %149 = stablehlo.multiply %148, %1 : tensor<16xf32>
+    %150 = stablehlo.add %149, %3 : tensor<16xf32>
+    %151 = stablehlo.rsqrt %150 : tensor<16xf32>
+    %152 = stablehlo.broadcast_in_dim %151, dims = [1] : (tensor<16xf32>) -> tensor<32x16xf32>
+    %153 = stablehlo.multiply %147, %152 : tensor<32x16xf32>
+    %154 = stablehlo.broadcast_in_dim %mixerOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x16xf32>
+    %155 = stablehlo.multiply %153, %154 : tensor<32x16xf32>
+    %156 = stablehlo.add %x, %155 : tensor<32x16xf32>
+    %157 = stablehlo.dot_general %156, %156, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<16xf32>
+    %158 = stablehlo.multiply %157, %1 : tensor<16xf32>
+    %159 = stablehlo.add %158, %3 : tensor<16xf32>
+    %160 = stablehlo.rsqrt %159 : tensor<16xf32>
+    %161 = stablehlo.broadcast_in_dim %160, dims = [1] : (tensor<16xf32>) -> tensor<32x16xf32>
+    %162 = stablehlo.multiply %156, %161 : tensor<32x16xf32>
+    %163 = stablehlo.broadcast_in_dim %postAttnNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x16xf32>
+    %164 = stablehlo.multiply %162, %163 : tensor<32x16xf32>
+    %165 = stablehlo.dot_general %gateUpProj, %164, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x16xf32>) -> tensor<96x16xf32>
+    %166 = stablehlo.slice %165 [0:48, 0:16] : (tensor<96x16xf32>) -> tensor<48x16xf32>
+    %167 = stablehlo.slice %165 [48:96, 0:16] : (tensor<96x16xf32>) -> tensor<48x16xf32>
+    %168 = stablehlo.logistic %166 : tensor<48x16xf32>
+    %169 = stablehlo.multiply %166, %168 : tensor<48x16xf32>
+    %170 = stablehlo.multiply %169, %167 : tensor<48x16xf32>
+    %171 = stablehlo.dot_general %downProj, %170, contracting_dims = [1] x [0] : (tensor<32x48xf32>, tensor<48x16xf32>) -> tensor<32x16xf32>
+    %172 = stablehlo.dot_general %171, %171, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<16xf32>
+    %173 = stablehlo.multiply %172, %1 : tensor<16xf32>
+    %174 = stablehlo.add %173, %3 : tensor<16xf32>
+    %175 = stablehlo.rsqrt %174 : tensor<16xf32>
+    %176 = stablehlo.broadcast_in_dim %175, dims = [1] : (tensor<16xf32>) -> tensor<32x16xf32>
+    %177 = stablehlo.multiply %171, %176 : tensor<32x16xf32>
+    %178 = stablehlo.broadcast_in_dim %ffnOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x16xf32>
+    %179 = stablehlo.multiply %177, %178 : tensor<32x16xf32>
+    %180 = stablehlo.add %156, %179 : tensor<32x16xf32>
+    return %180, %70, %71 : tensor<32x16xf32>, tensor<13x4x2x8xf32>, tensor<13x4x2x8xf32>
+  }
+  func.func private @layer1(%x: tensor<32x16xf32>, %keys: tensor<65x4x2x8xf32>, %values: tensor<65x4x2x8xf32>, %writeIndices: tensor<16x2xi32>, %historySlots: tensor<1x16xi32>, %historyPositions: tensor<1x16xi32>, %visibility: tensor<1x16xi32>, %inputNorm: tensor<32xf32>, %qkvProj: tensor<96x32xf32>, %qkvBias: tensor<64xf32>, %oProj: tensor<32x32xf32>, %mixerOutputNorm: tensor<32xf32>, %postAttnNorm: tensor<32xf32>, %gateUpProj: tensor<96x32xf32>, %downProj: tensor<32x48xf32>, %ffnOutputNorm: tensor<32xf32>) -> (tensor<32x16xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>) {
+    %0 = stablehlo.dot_general %x, %x, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<16xf32>
+    %1 = stablehlo.constant dense<0.03125> : tensor<16xf32>
+    %2 = stablehlo.multiply %0, %1 : tensor<16xf32>
+    %3 = stablehlo.constant dense<1.0e-5> : tensor<16xf32>
+    %4 = stablehlo.add %2, %3 : tensor<16xf32>
+    %5 = stablehlo.rsqrt %4 : tensor<16xf32>
+    %6 = stablehlo.broadcast_in_dim %5, dims = [1] : (tensor<16xf32>) -> tensor<32x16xf32>
+    %7 = stablehlo.multiply %x, %6 : tensor<32x16xf32>
+    %8 = stablehlo.broadcast_in_dim %inputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x16xf32>
+    %9 = stablehlo.multiply %7, %8 : tensor<32x16xf32>
+    %10 = stablehlo.dot_general %qkvProj, %9, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x16xf32>) -> tensor<96x16xf32>
+    %11 = stablehlo.slice %10 [0:32, 0:16] : (tensor<96x16xf32>) -> tensor<32x16xf32>
+    %12 = stablehlo.slice %qkvBias [0:32] : (tensor<64xf32>) -> tensor<32xf32>
+    %13 = stablehlo.broadcast_in_dim %12, dims = [0] : (tensor<32xf32>) -> tensor<32x16xf32>
+    %14 = stablehlo.add %11, %13 : tensor<32x16xf32>
+    %15 = stablehlo.reshape %14 : (tensor<32x16xf32>) -> tensor<4x8x16xf32>
+    %16 = stablehlo.slice %10 [32:48, 0:16] : (tensor<96x16xf32>) -> tensor<16x16xf32>
+    %17 = stablehlo.slice %qkvBias [32:48] : (tensor<64xf32>) -> tensor<16xf32>
+    %18 = stablehlo.broadcast_in_dim %17, dims = [0] : (tensor<16xf32>) -> tensor<16x16xf32>
+    %19 = stablehlo.add %16, %18 : tensor<16x16xf32>
+    %20 = stablehlo.reshape %19 : (tensor<16x16xf32>) -> tensor<2x8x16xf32>
+    %21 = stablehlo.slice %10 [48:64, 0:16] : (tensor<96x16xf32>) -> tensor<16x16xf32>
+    %22 = stablehlo.slice %qkvBias [48:64] : (tensor<64xf32>) -> tensor<16xf32>
+    %23 = stablehlo.broadcast_in_dim %22, dims = [0] : (tensor<16xf32>) -> tensor<16x16xf32>
+    %24 = stablehlo.add %21, %23 : tensor<16x16xf32>
+    %25 = stablehlo.reshape %24 : (tensor<16x16xf32>) -> tensor<2x8x16xf32>
+    %26 = stablehlo.multiply %15, %15 : tensor<4x8x16xf32>
+    %27 = stablehlo.constant dense<0.0> : tensor<f32>
+    %28 = stablehlo.reduce(%26 init: %27) applies stablehlo.add across dimensions = [1] : (tensor<4x8x16xf32>, tensor<f32>) -> tensor<4x16xf32>
+    %29 = stablehlo.constant dense<0.125> : tensor<4x16xf32>
+    %30 = stablehlo.multiply %28, %29 : tensor<4x16xf32>
+    %31 = stablehlo.constant dense<1.0e-5> : tensor<4x16xf32>
+    %32 = stablehlo.add %30, %31 : tensor<4x16xf32>
+    %33 = stablehlo.rsqrt %32 : tensor<4x16xf32>
+    %34 = stablehlo.broadcast_in_dim %33, dims = [0, 2] : (tensor<4x16xf32>) -> tensor<4x8x16xf32>
+    %35 = stablehlo.multiply %15, %34 : tensor<4x8x16xf32>
+    %36 = stablehlo.multiply %20, %20 : tensor<2x8x16xf32>
+    %37 = stablehlo.reduce(%36 init: %27) applies stablehlo.add across dimensions = [1] : (tensor<2x8x16xf32>, tensor<f32>) -> tensor<2x16xf32>
+    %38 = stablehlo.constant dense<0.125> : tensor<2x16xf32>
+    %39 = stablehlo.multiply %37, %38 : tensor<2x16xf32>
+    %40 = stablehlo.constant dense<1.0e-5> : tensor<2x16xf32>
+    %41 = stablehlo.add %39, %40 : tensor<2x16xf32>
+    %42 = stablehlo.rsqrt %41 : tensor<2x16xf32>
+    %43 = stablehlo.broadcast_in_dim %42, dims = [0, 2] : (tensor<2x16xf32>) -> tensor<2x8x16xf32>
+    %44 = stablehlo.multiply %20, %43 : tensor<2x8x16xf32>
+    %45 = stablehlo.constant dense<0.53033006> : tensor<4x8x16xf32>
+    %46 = stablehlo.multiply %35, %45 : tensor<4x8x16xf32>
+    %47 = stablehlo.transpose %46, dims = [2, 0, 1] : (tensor<4x8x16xf32>) -> tensor<16x4x8xf32>
+    %48 = stablehlo.transpose %44, dims = [2, 0, 1] : (tensor<2x8x16xf32>) -> tensor<16x2x8xf32>
+    %49 = stablehlo.transpose %25, dims = [2, 0, 1] : (tensor<2x8x16xf32>) -> tensor<16x2x8xf32>
+    %50 = "stablehlo.scatter"(%keys, %writeIndices, %48) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}> ({
+    ^bb0(%old50: tensor<f32>, %new50: tensor<f32>):
+      stablehlo.return %new50 : tensor<f32>
+    }) : (tensor<65x4x2x8xf32>, tensor<16x2xi32>, tensor<16x2x8xf32>) -> tensor<65x4x2x8xf32>
+    %51 = "stablehlo.scatter"(%values, %writeIndices, %49) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}> ({
+    ^bb0(%old51: tensor<f32>, %new51: tensor<f32>):
+      stablehlo.return %new51 : tensor<f32>
+    }) : (tensor<65x4x2x8xf32>, tensor<16x2xi32>, tensor<16x2x8xf32>) -> tensor<65x4x2x8xf32>
+    %52 = stablehlo.reshape %47 : (tensor<16x4x8xf32>) -> tensor<1x16x2x2x8xf32>
+    %53 = stablehlo.transpose %52, dims = [0, 2, 3, 1, 4] : (tensor<1x16x2x2x8xf32>) -> tensor<1x2x2x16x8xf32>
+    %54 = stablehlo.reshape %53 : (tensor<1x2x2x16x8xf32>) -> tensor<1x2x32x8xf32>
+    %55 = stablehlo.reshape %50 : (tensor<65x4x2x8xf32>) -> tensor<260x16xf32>
+    %56 = stablehlo.reshape %historySlots : (tensor<1x16xi32>) -> tensor<16xi32>
+    %57 = stablehlo.reshape %56 : (tensor<16xi32>) -> tensor<16x1xi32>
+    %58 = "stablehlo.gather"(%55, %57) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 16>}> : (tensor<260x16xf32>, tensor<16x1xi32>) -> tensor<16x16xf32>
+    %59 = stablehlo.reshape %58 : (tensor<16x16xf32>) -> tensor<1x16x16xf32>
+    %60 = stablehlo.reshape %59 : (tensor<1x16x16xf32>) -> tensor<1x16x2x8xf32>
+    %61 = stablehlo.transpose %60, dims = [0, 2, 1, 3] : (tensor<1x16x2x8xf32>) -> tensor<1x2x16x8xf32>
+    %62 = stablehlo.reshape %51 : (tensor<65x4x2x8xf32>) -> tensor<260x16xf32>
+    %63 = stablehlo.reshape %historySlots : (tensor<1x16xi32>) -> tensor<16xi32>
+    %64 = stablehlo.reshape %63 : (tensor<16xi32>) -> tensor<16x1xi32>
+    %65 = "stablehlo.gather"(%62, %64) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 16>}> : (tensor<260x16xf32>, tensor<16x1xi32>) -> tensor<16x16xf32>
+    %66 = stablehlo.reshape %65 : (tensor<16x16xf32>) -> tensor<1x16x16xf32>
+    %67 = stablehlo.reshape %66 : (tensor<1x16x16xf32>) -> tensor<1x16x2x8xf32>
+    %68 = stablehlo.transpose %67, dims = [0, 2, 1, 3] : (tensor<1x16x2x8xf32>) -> tensor<1x2x16x8xf32>
+    %69 = stablehlo.reshape %historyPositions : (tensor<1x16xi32>) -> tensor<16xi32>
+    %70 = stablehlo.broadcast_in_dim %69, dims = [1] : (tensor<16xi32>) -> tensor<16x16xi32>
+    %71 = stablehlo.reshape %visibility : (tensor<1x16xi32>) -> tensor<16xi32>
+    %72 = stablehlo.broadcast_in_dim %71, dims = [0] : (tensor<16xi32>) -> tensor<16x16xi32>
+    %73 = stablehlo.compare LE, %70, %72, SIGNED : (tensor<16x16xi32>, tensor<16x16xi32>) -> tensor<16x16xi1>
+    %74 = stablehlo.broadcast_in_dim %73, dims = [1, 2] : (tensor<16x16xi1>) -> tensor<2x16x16xi1>
+    %75 = stablehlo.slice %54 [0:1, 0:1, 0:32, 0:8] : (tensor<1x2x32x8xf32>) -> tensor<1x1x32x8xf32>
+    %76 = stablehlo.reshape %75 : (tensor<1x1x32x8xf32>) -> tensor<32x8xf32>
+    %77 = stablehlo.slice %61 [0:1, 0:1, 0:16, 0:8] : (tensor<1x2x16x8xf32>) -> tensor<1x1x16x8xf32>
+    %78 = stablehlo.reshape %77 : (tensor<1x1x16x8xf32>) -> tensor<16x8xf32>
+    %79 = stablehlo.slice %68 [0:1, 0:1, 0:16, 0:8] : (tensor<1x2x16x8xf32>) -> tensor<1x1x16x8xf32>
+    %80 = stablehlo.reshape %79 : (tensor<1x1x16x8xf32>) -> tensor<16x8xf32>
+    %81 = stablehlo.dot_general %76, %78, contracting_dims = [1] x [1] : (tensor<32x8xf32>, tensor<16x8xf32>) -> tensor<32x16xf32>
+    %82 = stablehlo.reshape %81 : (tensor<32x16xf32>) -> tensor<2x16x16xf32>
+    %83 = stablehlo.constant dense<-1.0e30> : tensor<2x16x16xf32>
+    %84 = stablehlo.select %74, %82, %83 : tensor<2x16x16xi1>, tensor<2x16x16xf32>
+    %85 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %86 = stablehlo.reduce(%84 init: %85) applies stablehlo.maximum across dimensions = [2] : (tensor<2x16x16xf32>, tensor<f32>) -> tensor<2x16xf32>
+    %87 = stablehlo.broadcast_in_dim %86, dims = [0, 1] : (tensor<2x16xf32>) -> tensor<2x16x16xf32>
+    %88 = stablehlo.subtract %84, %87 : tensor<2x16x16xf32>
+    %89 = stablehlo.exponential %88 : tensor<2x16x16xf32>
+    %90 = stablehlo.reduce(%89 init: %27) applies stablehlo.add across dimensions = [2] : (tensor<2x16x16xf32>, tensor<f32>) -> tensor<2x16xf32>
+    %91 = stablehlo.reshape %90 : (tensor<2x16xf32>) -> tensor<1x1x2x16xf32>
+    %92 = stablehlo.reshape %89 : (tensor<2x16x16xf32>) -> tensor<32x16xf32>
+    %93 = stablehlo.dot_general %92, %80, contracting_dims = [1] x [0] : (tensor<32x16xf32>, tensor<16x8xf32>) -> tensor<32x8xf32>
+    %94 = stablehlo.reshape %93 : (tensor<32x8xf32>) -> tensor<1x1x2x16x8xf32>
+    %95 = stablehlo.slice %54 [0:1, 1:2, 0:32, 0:8] : (tensor<1x2x32x8xf32>) -> tensor<1x1x32x8xf32>
+    %96 = stablehlo.reshape %95 : (tensor<1x1x32x8xf32>) -> tensor<32x8xf32>
+    %97 = stablehlo.slice %61 [0:1, 1:2, 0:16, 0:8] : (tensor<1x2x16x8xf32>) -> tensor<1x1x16x8xf32>
+    %98 = stablehlo.reshape %97 : (tensor<1x1x16x8xf32>) -> tensor<16x8xf32>
+    %99 = stablehlo.slice %68 [0:1, 1:2, 0:16, 0:8] : (tensor<1x2x16x8xf32>) -> tensor<1x1x16x8xf32>
+    %100 = stablehlo.reshape %99 : (tensor<1x1x16x8xf32>) -> tensor<16x8xf32>
+    %101 = stablehlo.dot_general %96, %98, contracting_dims = [1] x [1] : (tensor<32x8xf32>, tensor<16x8xf32>) -> tensor<32x16xf32>
+    %102 = stablehlo.reshape %101 : (tensor<32x16xf32>) -> tensor<2x16x16xf32>
+    %103 = stablehlo.select %74, %102, %83 : tensor<2x16x16xi1>, tensor<2x16x16xf32>
+    %104 = stablehlo.reduce(%103 init: %85) applies stablehlo.maximum across dimensions = [2] : (tensor<2x16x16xf32>, tensor<f32>) -> tensor<2x16xf32>
+    %105 = stablehlo.broadcast_in_dim %104, dims = [0, 1] : (tensor<2x16xf32>) -> tensor<2x16x16xf32>
+    %106 = stablehlo.subtract %103, %105 : tensor<2x16x16xf32>
+    %107 = stablehlo.exponential %106 : tensor<2x16x16xf32>
+    %108 = stablehlo.reduce(%107 init: %27) applies stablehlo.add across dimensions = [2] : (tensor<2x16x16xf32>, tensor<f32>) -> tensor<2x16xf32>
+    %109 = stablehlo.reshape %108 : (tensor<2x16xf32>) -> tensor<1x1x2x16xf32>
+    %110 = stablehlo.reshape %107 : (tensor<2x16x16xf32>) -> tensor<32x16xf32>
+    %111 = stablehlo.dot_general %110, %100, contracting_dims = [1] x [0] : (tensor<32x16xf32>, tensor<16x8xf32>) -> tensor<32x8xf32>
+    %112 = stablehlo.reshape %111 : (tensor<32x8xf32>) -> tensor<1x1x2x16x8xf32>
+    %113 = stablehlo.concatenate %94, %112, dim = 1 : (tensor<1x1x2x16x8xf32>, tensor<1x1x2x16x8xf32>) -> tensor<1x2x2x16x8xf32>
+    %114 = stablehlo.concatenate %91, %109, dim = 1 : (tensor<1x1x2x16xf32>, tensor<1x1x2x16xf32>) -> tensor<1x2x2x16xf32>
+    %115 = stablehlo.transpose %113, dims = [1, 2, 4, 0, 3] : (tensor<1x2x2x16x8xf32>) -> tensor<2x2x8x1x16xf32>
+    %116 = stablehlo.transpose %114, dims = [1, 2, 0, 3] : (tensor<1x2x2x16xf32>) -> tensor<2x2x1x16xf32>
+    %117 = stablehlo.broadcast_in_dim %116, dims = [0, 1, 3, 4] : (tensor<2x2x1x16xf32>) -> tensor<2x2x8x1x16xf32>
+    %118 = stablehlo.divide %115, %117 : tensor<2x2x8x1x16xf32>
+    %119 = stablehlo.reshape %118 : (tensor<2x2x8x1x16xf32>) -> tensor<32x16xf32>
+    %120 = stablehlo.slice %10 [64:96, 0:16] : (tensor<96x16xf32>) -> tensor<32x16xf32>
+    %121 = stablehlo.logistic %120 : tensor<32x16xf32>
+    %122 = stablehlo.multiply %119, %121 : tensor<32x16xf32>
+    %123 = stablehlo.dot_general %oProj, %122, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x16xf32>) -> tensor<32x16xf32>
+    %124 = stablehlo.dot_general %123, %123, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<16xf32>
+    %125 = stablehlo.multiply %124, %1 : tensor<16xf32>
+    %126 = stablehlo.add %125, %3 : tensor<16xf32>
+    %127 = stablehlo.rsqrt %126 : tensor<16xf32>
+    %128 = stablehlo.broadcast_in_dim %127, dims = [1] : (tensor<16xf32>) -> tensor<32x16xf32>
+    %129 = stablehlo.multiply %123, %128 : tensor<32x16xf32>
+    %130 = stablehlo.broadcast_in_dim %mixerOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x16xf32>
+    %131 = stablehlo.multiply %129, %130 : tensor<32x16xf32>
+    %132 = stablehlo.add %x, %131 : tensor<32x16xf32>
+    %133 = stablehlo.dot_general %132, %132, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<16xf32>
+    %134 = stablehlo.multiply %133, %1 : tensor<16xf32>
+    %135 = stablehlo.add %134, %3 : tensor<16xf32>
+    %136 = stablehlo.rsqrt %135 : tensor<16xf32>
+    %137 = stablehlo.broadcast_in_dim %136, dims = [1] : (tensor<16xf32>) -> tensor<32x16xf32>
+    %138 = stablehlo.multiply %132, %137 : tensor<32x16xf32>
+    %139 = stablehlo.broadcast_in_dim %postAttnNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x16xf32>
+    %140 = stablehlo.multiply %138, %139 : tensor<32x16xf32>
+    %141 = stablehlo.dot_general %gateUpProj, %140, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x16xf32>) -> tensor<96x16xf32>
+    %142 = stablehlo.slice %141 [0:48, 0:16] : (tensor<96x16xf32>) -> tensor<48x16xf32>
+    %143 = stablehlo.slice %141 [48:96, 0:16] : (tensor<96x16xf32>) -> tensor<48x16xf32>
+    %144 = stablehlo.logistic %142 : tensor<48x16xf32>
+    %145 = stablehlo.multiply %142, %144 : tensor<48x16xf32>
+    %146 = stablehlo.multiply %145, %143 : tensor<48x16xf32>
+    %147 = stablehlo.dot_general %downProj, %146, contracting_dims = [1] x [0] : (tensor<32x48xf32>, tensor<48x16xf32>) -> tensor<32x16xf32>
+    %148 = stablehlo.dot_general %147, %147, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x16xf32>, tensor<32x16xf32>) -> tensor<16xf32>
+    %149 = stablehlo.multiply %148, %1 : tensor<16xf32>
+    %150 = stablehlo.add %149, %3 : tensor<16xf32>
+    %151 = stablehlo.rsqrt %150 : tensor<16xf32>
+    %152 = stablehlo.broadcast_in_dim %151, dims = [1] : (tensor<16xf32>) -> tensor<32x16xf32>
+    %153 = stablehlo.multiply %147, %152 : tensor<32x16xf32>
+    %154 = stablehlo.broadcast_in_dim %ffnOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x16xf32>
+    %155 = stablehlo.multiply %153, %154 : tensor<32x16xf32>
+    %156 = stablehlo.add %132, %155 : tensor<32x16xf32>
+    return %156, %50, %51 : tensor<32x16xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>
+  }
+}

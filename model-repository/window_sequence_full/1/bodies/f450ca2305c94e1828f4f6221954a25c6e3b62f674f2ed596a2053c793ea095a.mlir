@@ -1,0 +1,454 @@
+module @program {
+  func.func public @main(%tokenIds: tensor<1x64xi32>, %positions: tensor<1x64xi32>, %blockTables: tensor<1x16xi32>, %seqLens: tensor<1xi32>, %slotMapping: tensor<64xi32>, %keyCache0: tensor<65x4x2x8xf32> {tf.aliasing_output = 1 : i32}, %valueCache0: tensor<65x4x2x8xf32> {tf.aliasing_output = 2 : i32}, %keyCache1: tensor<65x4x2x8xf32> {tf.aliasing_output = 3 : i32}, %valueCache1: tensor<65x4x2x8xf32> {tf.aliasing_output = 4 : i32}, %keyCache2: tensor<65x4x2x8xf32> {tf.aliasing_output = 5 : i32}, %valueCache2: tensor<65x4x2x8xf32> {tf.aliasing_output = 6 : i32}, %embedTokens: tensor<64x32xf32>, %inputNorm0: tensor<32xf32>, %qkvProj0: tensor<96x32xf32>, %qkvBias0: tensor<64xf32>, %oProj0: tensor<32x32xf32>, %mixerOutputNorm0: tensor<32xf32>, %postAttnNorm0: tensor<32xf32>, %gateUpProj0: tensor<96x32xf32>, %downProj0: tensor<32x48xf32>, %ffnOutputNorm0: tensor<32xf32>, %inputNorm1: tensor<32xf32>, %qkvProj1: tensor<96x32xf32>, %qkvBias1: tensor<64xf32>, %oProj1: tensor<32x32xf32>, %mixerOutputNorm1: tensor<32xf32>, %postAttnNorm1: tensor<32xf32>, %gateUpProj1: tensor<96x32xf32>, %downProj1: tensor<32x48xf32>, %ffnOutputNorm1: tensor<32xf32>, %inputNorm2: tensor<32xf32>, %qkvProj2: tensor<96x32xf32>, %qkvBias2: tensor<64xf32>, %oProj2: tensor<32x32xf32>, %mixerOutputNorm2: tensor<32xf32>, %postAttnNorm2: tensor<32xf32>, %gateUpProj2: tensor<96x32xf32>, %downProj2: tensor<32x48xf32>, %ffnOutputNorm2: tensor<32xf32>, %finalNorm: tensor<32xf32>, %lmHead: tensor<64x32xf32>) -> (tensor<1x1x64xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>) {
+    %0 = stablehlo.reshape %tokenIds : (tensor<1x64xi32>) -> tensor<64xi32>
+    %1 = stablehlo.reshape %0 : (tensor<64xi32>) -> tensor<64x1xi32>
+    %2 = "stablehlo.gather"(%embedTokens, %1) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 32>}> : (tensor<64x32xf32>, tensor<64x1xi32>) -> tensor<64x32xf32>
+    %3 = stablehlo.transpose %2, dims = [1, 0] : (tensor<64x32xf32>) -> tensor<32x64xf32>
+    %4 = stablehlo.multiply %3, %3 : tensor<32x64xf32>
+    %5 = stablehlo.constant dense<0.0> : tensor<f32>
+    %6 = stablehlo.reduce(%4 init: %5) applies stablehlo.add across dimensions = [0] : (tensor<32x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %7 = stablehlo.constant dense<0.03125> : tensor<64xf32>
+    %8 = stablehlo.multiply %6, %7 : tensor<64xf32>
+    %9 = stablehlo.constant dense<1.0e-5> : tensor<64xf32>
+    %10 = stablehlo.add %8, %9 : tensor<64xf32>
+    %11 = stablehlo.rsqrt %10 : tensor<64xf32>
+    %12 = stablehlo.broadcast_in_dim %11, dims = [1] : (tensor<64xf32>) -> tensor<32x64xf32>
+    %13 = stablehlo.multiply %3, %12 : tensor<32x64xf32>
+    %14 = stablehlo.iota dim = 1 : tensor<1x64xi32>
+    %15 = stablehlo.constant dense<4> : tensor<1x16xi32>
+    %16 = stablehlo.multiply %blockTables, %15 : tensor<1x16xi32>
+    %17 = stablehlo.broadcast_in_dim %16, dims = [0, 1] : (tensor<1x16xi32>) -> tensor<1x16x4xi32>
+    %18 = stablehlo.iota dim = 2 : tensor<1x16x4xi32>
+    %19 = stablehlo.add %17, %18 : tensor<1x16x4xi32>
+    %20 = stablehlo.reshape %19 : (tensor<1x16x4xi32>) -> tensor<1x64xi32>
+    %21 = stablehlo.reshape %positions : (tensor<1x64xi32>) -> tensor<64xi32>
+    %22 = stablehlo.convert %21 : (tensor<64xi32>) -> tensor<64xf32>
+    %23 = stablehlo.broadcast_in_dim %22, dims = [1] : (tensor<64xf32>) -> tensor<4x64xf32>
+    %24 = stablehlo.constant dense<[1.0, 0.1, 0.01, 0.001]> : tensor<4xf32>
+    %25 = stablehlo.broadcast_in_dim %24, dims = [0] : (tensor<4xf32>) -> tensor<4x64xf32>
+    %26 = stablehlo.multiply %23, %25 : tensor<4x64xf32>
+    %27 = stablehlo.cosine %26 : tensor<4x64xf32>
+    %28 = stablehlo.sine %26 : tensor<4x64xf32>
+    %29 = stablehlo.concatenate %27, %28, dim = 0 : (tensor<4x64xf32>, tensor<4x64xf32>) -> tensor<8x64xf32>
+    %30 = stablehlo.iota dim = 0 : tensor<8x8xi32>
+    %31 = stablehlo.iota dim = 1 : tensor<8x8xi32>
+    %32 = stablehlo.compare EQ, %30, %31, SIGNED : (tensor<8x8xi32>, tensor<8x8xi32>) -> tensor<8x8xi1>
+    %33 = stablehlo.constant dense<1.0> : tensor<8x8xf32>
+    %34 = stablehlo.constant dense<0.0> : tensor<8x8xf32>
+    %35 = stablehlo.select %32, %33, %34 : tensor<8x8xi1>, tensor<8x8xf32>
+    %36 = stablehlo.dot_general %35, %29, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+    %37 = stablehlo.slice %36 [0:4, 0:64] : (tensor<8x64xf32>) -> tensor<4x64xf32>
+    %38 = stablehlo.slice %36 [4:8, 0:64] : (tensor<8x64xf32>) -> tensor<4x64xf32>
+    %39 = stablehlo.constant dense<0.53033006> : tensor<4x64xf32>
+    %40 = stablehlo.multiply %37, %39 : tensor<4x64xf32>
+    %41 = stablehlo.multiply %38, %39 : tensor<4x64xf32>
+    %42 = stablehlo.constant dense<2> : tensor<64xi32>
+    %43 = stablehlo.shift_right_arithmetic %slotMapping, %42 : tensor<64xi32>
+    %44 = stablehlo.constant dense<3> : tensor<64xi32>
+    %45 = stablehlo.and %slotMapping, %44 : tensor<64xi32>
+    %46 = stablehlo.reshape %43 : (tensor<64xi32>) -> tensor<64x1xi32>
+    %47 = stablehlo.reshape %45 : (tensor<64xi32>) -> tensor<64x1xi32>
+    %48 = stablehlo.concatenate %46, %47, dim = 1 : (tensor<64x1xi32>, tensor<64x1xi32>) -> tensor<64x2xi32>
+    %49:3 = func.call @layer0(%13, %keyCache0, %valueCache0, %37, %38, %40, %41, %48, %20, %14, %positions, %inputNorm0, %qkvProj0, %qkvBias0, %oProj0, %mixerOutputNorm0, %postAttnNorm0, %gateUpProj0, %downProj0, %ffnOutputNorm0) : (tensor<32x64xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>, tensor<4x64xf32>, tensor<4x64xf32>, tensor<4x64xf32>, tensor<4x64xf32>, tensor<64x2xi32>, tensor<1x64xi32>, tensor<1x64xi32>, tensor<1x64xi32>, tensor<32xf32>, tensor<96x32xf32>, tensor<64xf32>, tensor<32x32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<96x32xf32>, tensor<32x48xf32>, tensor<32xf32>) -> (tensor<32x64xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>)
+    %50:3 = func.call @layer0(%49#0, %keyCache1, %valueCache1, %37, %38, %40, %41, %48, %20, %14, %positions, %inputNorm1, %qkvProj1, %qkvBias1, %oProj1, %mixerOutputNorm1, %postAttnNorm1, %gateUpProj1, %downProj1, %ffnOutputNorm1) : (tensor<32x64xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>, tensor<4x64xf32>, tensor<4x64xf32>, tensor<4x64xf32>, tensor<4x64xf32>, tensor<64x2xi32>, tensor<1x64xi32>, tensor<1x64xi32>, tensor<1x64xi32>, tensor<32xf32>, tensor<96x32xf32>, tensor<64xf32>, tensor<32x32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<96x32xf32>, tensor<32x48xf32>, tensor<32xf32>) -> (tensor<32x64xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>)
+    %51 = stablehlo.iota dim = 1 : tensor<1x64xi32>
+    %52 = stablehlo.multiply %blockTables, %15 : tensor<1x16xi32>
+    %53 = stablehlo.broadcast_in_dim %52, dims = [0, 1] : (tensor<1x16xi32>) -> tensor<1x16x4xi32>
+    %54 = stablehlo.iota dim = 2 : tensor<1x16x4xi32>
+    %55 = stablehlo.add %53, %54 : tensor<1x16x4xi32>
+    %56 = stablehlo.reshape %55 : (tensor<1x16x4xi32>) -> tensor<1x64xi32>
+    %57 = stablehlo.shift_right_arithmetic %slotMapping, %42 : tensor<64xi32>
+    %58 = stablehlo.and %slotMapping, %44 : tensor<64xi32>
+    %59 = stablehlo.reshape %57 : (tensor<64xi32>) -> tensor<64x1xi32>
+    %60 = stablehlo.reshape %58 : (tensor<64xi32>) -> tensor<64x1xi32>
+    %61 = stablehlo.concatenate %59, %60, dim = 1 : (tensor<64x1xi32>, tensor<64x1xi32>) -> tensor<64x2xi32>
+    %62:3 = func.call @layer1(%50#0, %keyCache2, %valueCache2, %61, %56, %51, %positions, %inputNorm2, %qkvProj2, %qkvBias2, %oProj2, %mixerOutputNorm2, %postAttnNorm2, %gateUpProj2, %downProj2, %ffnOutputNorm2) : (tensor<32x64xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>, tensor<64x2xi32>, tensor<1x64xi32>, tensor<1x64xi32>, tensor<1x64xi32>, tensor<32xf32>, tensor<96x32xf32>, tensor<64xf32>, tensor<32x32xf32>, tensor<32xf32>, tensor<32xf32>, tensor<96x32xf32>, tensor<32x48xf32>, tensor<32xf32>) -> (tensor<32x64xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>)
+    %63 = stablehlo.reshape %62#0 : (tensor<32x64xf32>) -> tensor<32x1x64xf32>
+    %64 = stablehlo.slice %63 [0:32, 0:1, 63:64] : (tensor<32x1x64xf32>) -> tensor<32x1x1xf32>
+    %65 = stablehlo.reshape %64 : (tensor<32x1x1xf32>) -> tensor<32x1xf32>
+    %66 = stablehlo.dot_general %65, %65, contracting_dims = [0] x [0] : (tensor<32x1xf32>, tensor<32x1xf32>) -> tensor<1x1xf32>
+    %67 = stablehlo.reshape %66 : (tensor<1x1xf32>) -> tensor<1xf32>
+    %68 = stablehlo.constant dense<0.03125> : tensor<1xf32>
+    %69 = stablehlo.multiply %67, %68 : tensor<1xf32>
+    %70 = stablehlo.constant dense<1.0e-5> : tensor<1xf32>
+    %71 = stablehlo.add %69, %70 : tensor<1xf32>
+    %72 = stablehlo.rsqrt %71 : tensor<1xf32>
+    %73 = stablehlo.broadcast_in_dim %72, dims = [1] : (tensor<1xf32>) -> tensor<32x1xf32>
+    %74 = stablehlo.multiply %65, %73 : tensor<32x1xf32>
+    %75 = stablehlo.broadcast_in_dim %finalNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x1xf32>
+    %76 = stablehlo.multiply %74, %75 : tensor<32x1xf32>
+    %77 = stablehlo.dot_general %lmHead, %76, contracting_dims = [1] x [0] : (tensor<64x32xf32>, tensor<32x1xf32>) -> tensor<64x1xf32>
+    %78 = stablehlo.optimization_barrier %77 : tensor<64x1xf32>
+    %79 = stablehlo.transpose %78, dims = [1, 0] : (tensor<64x1xf32>) -> tensor<1x64xf32>
+    %80 = stablehlo.constant dense<30.0> : tensor<1x64xf32>
+    %81 = stablehlo.divide %79, %80 : tensor<1x64xf32>
+    %82 = stablehlo.tanh %81 : tensor<1x64xf32>
+    %83 = stablehlo.multiply %82, %80 : tensor<1x64xf32>
+    %84 = stablehlo.reshape %83 : (tensor<1x64xf32>) -> tensor<1x1x64xf32>
+    return %84, %49#1, %49#2, %50#1, %50#2, %62#1, %62#2 : tensor<1x1x64xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>
+  }
+  func.func private @layer0(%x: tensor<32x64xf32>, %keys: tensor<65x4x2x8xf32>, %values: tensor<65x4x2x8xf32>, %keyCos: tensor<4x64xf32>, %keySin: tensor<4x64xf32>, %queryCos: tensor<4x64xf32>, %querySin: tensor<4x64xf32>, %writeIndices: tensor<64x2xi32>, %historySlots: tensor<1x64xi32>, %historyPositions: tensor<1x64xi32>, %visibility: tensor<1x64xi32>, %inputNorm: tensor<32xf32>, %qkvProj: tensor<96x32xf32>, %qkvBias: tensor<64xf32>, %oProj: tensor<32x32xf32>, %mixerOutputNorm: tensor<32xf32>, %postAttnNorm: tensor<32xf32>, %gateUpProj: tensor<96x32xf32>, %downProj: tensor<32x48xf32>, %ffnOutputNorm: tensor<32xf32>) -> (tensor<32x64xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>) {
+    %0 = stablehlo.multiply %x, %x : tensor<32x64xf32>
+    %1 = stablehlo.constant dense<0.0> : tensor<f32>
+    %2 = stablehlo.reduce(%0 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %3 = stablehlo.constant dense<0.03125> : tensor<64xf32>
+    %4 = stablehlo.multiply %2, %3 : tensor<64xf32>
+    %5 = stablehlo.constant dense<1.0e-5> : tensor<64xf32>
+    %6 = stablehlo.add %4, %5 : tensor<64xf32>
+    %7 = stablehlo.rsqrt %6 : tensor<64xf32>
+    %8 = stablehlo.broadcast_in_dim %7, dims = [1] : (tensor<64xf32>) -> tensor<32x64xf32>
+    %9 = stablehlo.multiply %x, %8 : tensor<32x64xf32>
+    %10 = stablehlo.broadcast_in_dim %inputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x64xf32>
+    %11 = stablehlo.multiply %9, %10 : tensor<32x64xf32>
+    %12 = stablehlo.dot_general %qkvProj, %11, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x64xf32>) -> tensor<96x64xf32>
+    %13 = stablehlo.slice %12 [0:32, 0:64] : (tensor<96x64xf32>) -> tensor<32x64xf32>
+    %14 = stablehlo.slice %qkvBias [0:32] : (tensor<64xf32>) -> tensor<32xf32>
+    %15 = stablehlo.broadcast_in_dim %14, dims = [0] : (tensor<32xf32>) -> tensor<32x64xf32>
+    %16 = stablehlo.add %13, %15 : tensor<32x64xf32>
+    %17 = stablehlo.reshape %16 : (tensor<32x64xf32>) -> tensor<4x8x64xf32>
+    %18 = stablehlo.slice %12 [32:48, 0:64] : (tensor<96x64xf32>) -> tensor<16x64xf32>
+    %19 = stablehlo.slice %qkvBias [32:48] : (tensor<64xf32>) -> tensor<16xf32>
+    %20 = stablehlo.broadcast_in_dim %19, dims = [0] : (tensor<16xf32>) -> tensor<16x64xf32>
+    %21 = stablehlo.add %18, %20 : tensor<16x64xf32>
+    %22 = stablehlo.reshape %21 : (tensor<16x64xf32>) -> tensor<2x8x64xf32>
+    %23 = stablehlo.slice %12 [48:64, 0:64] : (tensor<96x64xf32>) -> tensor<16x64xf32>
+    %24 = stablehlo.slice %qkvBias [48:64] : (tensor<64xf32>) -> tensor<16xf32>
+    %25 = stablehlo.broadcast_in_dim %24, dims = [0] : (tensor<16xf32>) -> tensor<16x64xf32>
+    %26 = stablehlo.add %23, %25 : tensor<16x64xf32>
+    %27 = stablehlo.reshape %26 : (tensor<16x64xf32>) -> tensor<2x8x64xf32>
+    %28 = stablehlo.multiply %17, %17 : tensor<4x8x64xf32>
+    %29 = stablehlo.reduce(%28 init: %1) applies stablehlo.add across dimensions = [1] : (tensor<4x8x64xf32>, tensor<f32>) -> tensor<4x64xf32>
+    %30 = stablehlo.constant dense<0.125> : tensor<4x64xf32>
+    %31 = stablehlo.multiply %29, %30 : tensor<4x64xf32>
+    %32 = stablehlo.constant dense<1.0e-5> : tensor<4x64xf32>
+    %33 = stablehlo.add %31, %32 : tensor<4x64xf32>
+    %34 = stablehlo.rsqrt %33 : tensor<4x64xf32>
+    %35 = stablehlo.broadcast_in_dim %34, dims = [0, 2] : (tensor<4x64xf32>) -> tensor<4x8x64xf32>
+    %36 = stablehlo.multiply %17, %35 : tensor<4x8x64xf32>
+    %37 = stablehlo.multiply %22, %22 : tensor<2x8x64xf32>
+    %38 = stablehlo.reduce(%37 init: %1) applies stablehlo.add across dimensions = [1] : (tensor<2x8x64xf32>, tensor<f32>) -> tensor<2x64xf32>
+    %39 = stablehlo.constant dense<0.125> : tensor<2x64xf32>
+    %40 = stablehlo.multiply %38, %39 : tensor<2x64xf32>
+    %41 = stablehlo.constant dense<1.0e-5> : tensor<2x64xf32>
+    %42 = stablehlo.add %40, %41 : tensor<2x64xf32>
+    %43 = stablehlo.rsqrt %42 : tensor<2x64xf32>
+    %44 = stablehlo.broadcast_in_dim %43, dims = [0, 2] : (tensor<2x64xf32>) -> tensor<2x8x64xf32>
+    %45 = stablehlo.multiply %22, %44 : tensor<2x8x64xf32>
+    %46 = stablehlo.slice %36 [0:4, 0:4, 0:64] : (tensor<4x8x64xf32>) -> tensor<4x4x64xf32>
+    %47 = stablehlo.slice %36 [0:4, 4:8, 0:64] : (tensor<4x8x64xf32>) -> tensor<4x4x64xf32>
+    %48 = stablehlo.broadcast_in_dim %queryCos, dims = [1, 2] : (tensor<4x64xf32>) -> tensor<4x4x64xf32>
+    %49 = stablehlo.broadcast_in_dim %querySin, dims = [1, 2] : (tensor<4x64xf32>) -> tensor<4x4x64xf32>
+    %50 = stablehlo.multiply %46, %48 : tensor<4x4x64xf32>
+    %51 = stablehlo.multiply %47, %49 : tensor<4x4x64xf32>
+    %52 = stablehlo.multiply %47, %48 : tensor<4x4x64xf32>
+    %53 = stablehlo.multiply %46, %49 : tensor<4x4x64xf32>
+    %54 = stablehlo.subtract %50, %51 : tensor<4x4x64xf32>
+    %55 = stablehlo.add %52, %53 : tensor<4x4x64xf32>
+    %56 = stablehlo.concatenate %54, %55, dim = 1 : (tensor<4x4x64xf32>, tensor<4x4x64xf32>) -> tensor<4x8x64xf32>
+    %57 = stablehlo.slice %45 [0:2, 0:4, 0:64] : (tensor<2x8x64xf32>) -> tensor<2x4x64xf32>
+    %58 = stablehlo.slice %45 [0:2, 4:8, 0:64] : (tensor<2x8x64xf32>) -> tensor<2x4x64xf32>
+    %59 = stablehlo.broadcast_in_dim %keyCos, dims = [1, 2] : (tensor<4x64xf32>) -> tensor<2x4x64xf32>
+    %60 = stablehlo.broadcast_in_dim %keySin, dims = [1, 2] : (tensor<4x64xf32>) -> tensor<2x4x64xf32>
+    %61 = stablehlo.multiply %57, %59 : tensor<2x4x64xf32>
+    %62 = stablehlo.multiply %58, %60 : tensor<2x4x64xf32>
+    %63 = stablehlo.multiply %58, %59 : tensor<2x4x64xf32>
+    %64 = stablehlo.multiply %57, %60 : tensor<2x4x64xf32>
+    %65 = stablehlo.subtract %61, %62 : tensor<2x4x64xf32>
+    %66 = stablehlo.add %63, %64 : tensor<2x4x64xf32>
+    %67 = stablehlo.concatenate %65, %66, dim = 1 : (tensor<2x4x64xf32>, tensor<2x4x64xf32>) -> tensor<2x8x64xf32>
+    %68 = stablehlo.transpose %56, dims = [2, 0, 1] : (tensor<4x8x64xf32>) -> tensor<64x4x8xf32>
+    %69 = stablehlo.transpose %67, dims = [2, 0, 1] : (tensor<2x8x64xf32>) -> tensor<64x2x8xf32>
+    %70 = stablehlo.transpose %27, dims = [2, 0, 1] : (tensor<2x8x64xf32>) -> tensor<64x2x8xf32>
+    %71 = "stablehlo.scatter"(%keys, %writeIndices, %69) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}> ({
+    ^bb0(%old71: tensor<f32>, %new71: tensor<f32>):
+      stablehlo.return %new71 : tensor<f32>
+    }) : (tensor<65x4x2x8xf32>, tensor<64x2xi32>, tensor<64x2x8xf32>) -> tensor<65x4x2x8xf32>
+    %72 = "stablehlo.scatter"(%values, %writeIndices, %70) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}> ({
+    ^bb0(%old72: tensor<f32>, %new72: tensor<f32>):
+      stablehlo.return %new72 : tensor<f32>
+    }) : (tensor<65x4x2x8xf32>, tensor<64x2xi32>, tensor<64x2x8xf32>) -> tensor<65x4x2x8xf32>
+    %73 = stablehlo.reshape %68 : (tensor<64x4x8xf32>) -> tensor<1x64x2x2x8xf32>
+    %74 = stablehlo.transpose %73, dims = [0, 2, 3, 1, 4] : (tensor<1x64x2x2x8xf32>) -> tensor<1x2x2x64x8xf32>
+    %75 = stablehlo.reshape %74 : (tensor<1x2x2x64x8xf32>) -> tensor<1x2x128x8xf32>
+    %76 = stablehlo.reshape %71 : (tensor<65x4x2x8xf32>) -> tensor<260x16xf32>
+    %77 = stablehlo.reshape %historySlots : (tensor<1x64xi32>) -> tensor<64xi32>
+    %78 = stablehlo.reshape %77 : (tensor<64xi32>) -> tensor<64x1xi32>
+    %79 = "stablehlo.gather"(%76, %78) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 16>}> : (tensor<260x16xf32>, tensor<64x1xi32>) -> tensor<64x16xf32>
+    %80 = stablehlo.reshape %79 : (tensor<64x16xf32>) -> tensor<1x64x16xf32>
+    %81 = stablehlo.reshape %80 : (tensor<1x64x16xf32>) -> tensor<1x64x2x8xf32>
+    %82 = stablehlo.transpose %81, dims = [0, 2, 1, 3] : (tensor<1x64x2x8xf32>) -> tensor<1x2x64x8xf32>
+    %83 = stablehlo.reshape %72 : (tensor<65x4x2x8xf32>) -> tensor<260x16xf32>
+    %84 = stablehlo.reshape %historySlots : (tensor<1x64xi32>) -> tensor<64xi32>
+    %85 = stablehlo.reshape %84 : (tensor<64xi32>) -> tensor<64x1xi32>
+    %86 = "stablehlo.gather"(%83, %85) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 16>}> : (tensor<260x16xf32>, tensor<64x1xi32>) -> tensor<64x16xf32>
+    %87 = stablehlo.reshape %86 : (tensor<64x16xf32>) -> tensor<1x64x16xf32>
+    %88 = stablehlo.reshape %87 : (tensor<1x64x16xf32>) -> tensor<1x64x2x8xf32>
+    %89 = stablehlo.transpose %88, dims = [0, 2, 1, 3] : (tensor<1x64x2x8xf32>) -> tensor<1x2x64x8xf32>
+    %90 = stablehlo.reshape %historyPositions : (tensor<1x64xi32>) -> tensor<64xi32>
+    %91 = stablehlo.broadcast_in_dim %90, dims = [1] : (tensor<64xi32>) -> tensor<64x64xi32>
+    %92 = stablehlo.reshape %visibility : (tensor<1x64xi32>) -> tensor<64xi32>
+    %93 = stablehlo.broadcast_in_dim %92, dims = [0] : (tensor<64xi32>) -> tensor<64x64xi32>
+    %94 = stablehlo.compare LE, %91, %93, SIGNED : (tensor<64x64xi32>, tensor<64x64xi32>) -> tensor<64x64xi1>
+    %95 = stablehlo.constant dense<8> : tensor<64x64xi32>
+    %96 = stablehlo.subtract %93, %95 : tensor<64x64xi32>
+    %97 = stablehlo.compare LT, %96, %91, SIGNED : (tensor<64x64xi32>, tensor<64x64xi32>) -> tensor<64x64xi1>
+    %98 = stablehlo.and %94, %97 : tensor<64x64xi1>
+    %99 = stablehlo.broadcast_in_dim %98, dims = [1, 2] : (tensor<64x64xi1>) -> tensor<2x64x64xi1>
+    %100 = stablehlo.slice %75 [0:1, 0:1, 0:128, 0:8] : (tensor<1x2x128x8xf32>) -> tensor<1x1x128x8xf32>
+    %101 = stablehlo.reshape %100 : (tensor<1x1x128x8xf32>) -> tensor<128x8xf32>
+    %102 = stablehlo.slice %82 [0:1, 0:1, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
+    %103 = stablehlo.reshape %102 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
+    %104 = stablehlo.slice %89 [0:1, 0:1, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
+    %105 = stablehlo.reshape %104 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
+    %106 = stablehlo.dot_general %101, %103, contracting_dims = [1] x [1] : (tensor<128x8xf32>, tensor<64x8xf32>) -> tensor<128x64xf32>
+    %107 = stablehlo.reshape %106 : (tensor<128x64xf32>) -> tensor<2x64x64xf32>
+    %108 = stablehlo.constant dense<-1.0e30> : tensor<2x64x64xf32>
+    %109 = stablehlo.select %99, %107, %108 : tensor<2x64x64xi1>, tensor<2x64x64xf32>
+    %110 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %111 = stablehlo.reduce(%109 init: %110) applies stablehlo.maximum across dimensions = [2] : (tensor<2x64x64xf32>, tensor<f32>) -> tensor<2x64xf32>
+    %112 = stablehlo.broadcast_in_dim %111, dims = [0, 1] : (tensor<2x64xf32>) -> tensor<2x64x64xf32>
+    %113 = stablehlo.subtract %109, %112 : tensor<2x64x64xf32>
+    %114 = stablehlo.exponential %113 : tensor<2x64x64xf32>
+    %115 = stablehlo.reduce(%114 init: %1) applies stablehlo.add across dimensions = [2] : (tensor<2x64x64xf32>, tensor<f32>) -> tensor<2x64xf32>
+    %116 = stablehlo.reshape %115 : (tensor<2x64xf32>) -> tensor<1x1x2x64xf32>
+    %117 = stablehlo.reshape %114 : (tensor<2x64x64xf32>) -> tensor<128x64xf32>
+    %118 = stablehlo.dot_general %117, %105, contracting_dims = [1] x [0] : (tensor<128x64xf32>, tensor<64x8xf32>) -> tensor<128x8xf32>
+    %119 = stablehlo.reshape %118 : (tensor<128x8xf32>) -> tensor<1x1x2x64x8xf32>
+    %120 = stablehlo.slice %75 [0:1, 1:2, 0:128, 0:8] : (tensor<1x2x128x8xf32>) -> tensor<1x1x128x8xf32>
+    %121 = stablehlo.reshape %120 : (tensor<1x1x128x8xf32>) -> tensor<128x8xf32>
+    %122 = stablehlo.slice %82 [0:1, 1:2, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
+    %123 = stablehlo.reshape %122 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
+    %124 = stablehlo.slice %89 [0:1, 1:2, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
+    %125 = stablehlo.reshape %124 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
+    %126 = stablehlo.dot_general %121, %123, contracting_dims = [1] x [1] : (tensor<128x8xf32>, tensor<64x8xf32>) -> tensor<128x64xf32>
+    %127 = stablehlo.reshape %126 : (tensor<128x64xf32>) -> tensor<2x64x64xf32>
+    %128 = stablehlo.select %99, %127, %108 : tensor<2x64x64xi1>, tensor<2x64x64xf32>
+    %129 = stablehlo.reduce(%128 init: %110) applies stablehlo.maximum across dimensions = [2] : (tensor<2x64x64xf32>, tensor<f32>) -> tensor<2x64xf32>
+    %130 = stablehlo.broadcast_in_dim %129, dims = [0, 1] : (tensor<2x64xf32>) -> tensor<2x64x64xf32>
+    %131 = stablehlo.subtract %128, %130 : tensor<2x64x64xf32>
+    %132 = stablehlo.exponential %131 : tensor<2x64x64xf32>
+    %133 = stablehlo.reduce(%132 init: %1) applies stablehlo.add across dimensions = [2] : (tensor<2x64x64xf32>, tensor<f32>) -> tensor<2x64xf32>
+    %134 = stablehlo.reshape %133 : (tensor<2x64xf32>) -> tensor<1x1x2x64xf32>
+    %135 = stablehlo.reshape %132 : (tensor<2x64x64xf32>) -> tensor<128x64xf32>
+    %136 = stablehlo.dot_general %135, %125, contracting_dims = [1] x [0] : (tensor<128x64xf32>, tensor<64x8xf32>) -> tensor<128x8xf32>
+    %137 = stablehlo.reshape %136 : (tensor<128x8xf32>) -> tensor<1x1x2x64x8xf32>
+    %138 = stablehlo.concatenate %119, %137, dim = 1 : (tensor<1x1x2x64x8xf32>, tensor<1x1x2x64x8xf32>) -> tensor<1x2x2x64x8xf32>
+    %139 = stablehlo.concatenate %116, %134, dim = 1 : (tensor<1x1x2x64xf32>, tensor<1x1x2x64xf32>) -> tensor<1x2x2x64xf32>
+    %140 = stablehlo.transpose %138, dims = [1, 2, 4, 0, 3] : (tensor<1x2x2x64x8xf32>) -> tensor<2x2x8x1x64xf32>
+    %141 = stablehlo.transpose %139, dims = [1, 2, 0, 3] : (tensor<1x2x2x64xf32>) -> tensor<2x2x1x64xf32>
+    %142 = stablehlo.broadcast_in_dim %141, dims = [0, 1, 3, 4] : (tensor<2x2x1x64xf32>) -> tensor<2x2x8x1x64xf32>
+    %143 = stablehlo.divide %140, %142 : tensor<2x2x8x1x64xf32>
+    %144 = stablehlo.reshape %143 : (tensor<2x2x8x1x64xf32>) -> tensor<32x64xf32>
+    %145 = stablehlo.slice %12 [64:96, 0:64] : (tensor<96x64xf32>) -> tensor<32x64xf32>
+    %146 = stablehlo.logistic %145 : tensor<32x64xf32>
+    %147 = stablehlo.multiply %144, %146 : tensor<32x64xf32>
+    %148 = stablehlo.dot_general %oProj, %147, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+    %149 = stablehlo.multiply %148, %148 : tensor<32x64xf32>
+    %150 = stablehlo.reduce(%149 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %151 = stablehlo.multiply %150, %3 : tensor<64xf32>
+    %152 = stablehlo.add %151, %5 : tensor<64xf32>
+    %153 = stablehlo.rsqrt %152 : tensor<64xf32>
+    %154 = stablehlo.broadcast_in_dim %153, dims = [1] : (tensor<64xf32>) -> tensor<32x64xf32>
+    %155 = stablehlo.multiply %148, %154 : tensor<32x64xf32>
+    %156 = stablehlo.broadcast_in_dim %mixerOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x64xf32>
+    %157 = stablehlo.multiply %155, %156 : tensor<32x64xf32>
+    %158 = stablehlo.add %x, %157 : tensor<32x64xf32>
+    %159 = stablehlo.multiply %158, %158 : tensor<32x64xf32>
+    %160 = stablehlo.reduce(%159 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %161 = stablehlo.multiply %160, %3 : tensor<64xf32>
+    %162 = stablehlo.add %161, %5 : tensor<64xf32>
+    %163 = stablehlo.rsqrt %162 : tensor<64xf32>
+    %164 = stablehlo.broadcast_in_dim %163, dims = [1] : (tensor<64xf32>) -> tensor<32x64xf32>
+    %165 = stablehlo.multiply %158, %164 : tensor<32x64xf32>
+    %166 = stablehlo.broadcast_in_dim %postAttnNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x64xf32>
+    %167 = stablehlo.multiply %165, %166 : tensor<32x64xf32>
+    %168 = stablehlo.dot_general %gateUpProj, %167, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x64xf32>) -> tensor<96x64xf32>
+    %169 = stablehlo.slice %168 [0:48, 0:64] : (tensor<96x64xf32>) -> tensor<48x64xf32>
+    %170 = stablehlo.slice %168 [48:96, 0:64] : (tensor<96x64xf32>) -> tensor<48x64xf32>
+    %171 = stablehlo.logistic %169 : tensor<48x64xf32>
+    %172 = stablehlo.multiply %169, %171 : tensor<48x64xf32>
+    %173 = stablehlo.multiply %172, %170 : tensor<48x64xf32>
+    %174 = stablehlo.dot_general %downProj, %173, contracting_dims = [1] x [0] : (tensor<32x48xf32>, tensor<48x64xf32>) -> tensor<32x64xf32>
+    %175 = stablehlo.multiply %174, %174 : tensor<32x64xf32>
+    %176 = stablehlo.reduce(%175 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %177 = stablehlo.multiply %176, %3 : tensor<64xf32>
+    %178 = stablehlo.add %177, %5 : tensor<64xf32>
+    %179 = stablehlo.rsqrt %178 : tensor<64xf32>
+    %180 = stablehlo.broadcast_in_dim %179, dims = [1] : (tensor<64xf32>) -> tensor<32x64xf32>
+    %181 = stablehlo.multiply %174, %180 : tensor<32x64xf32>
+    %182 = stablehlo.broadcast_in_dim %ffnOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x64xf32>
+    %183 = stablehlo.multiply %181, %182 : tensor<32x64xf32>
+    %184 = stablehlo.add %158, %183 : tensor<32x64xf32>
+    return %184, %71, %72 : tensor<32x64xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>
+  }
+  func.func private @layer1(%x: tensor<32x64xf32>, %keys: tensor<65x4x2x8xf32>, %values: tensor<65x4x2x8xf32>, %writeIndices: tensor<64x2xi32>, %historySlots: tensor<1x64xi32>, %historyPositions: tensor<1x64xi32>, %visibility: tensor<1x64xi32>, %inputNorm: tensor<32xf32>, %qkvProj: tensor<96x32xf32>, %qkvBias: tensor<64xf32>, %oProj: tensor<32x32xf32>, %mixerOutputNorm: tensor<32xf32>, %postAttnNorm: tensor<32xf32>, %gateUpProj: tensor<96x32xf32>, %downProj: tensor<32x48xf32>, %ffnOutputNorm: tensor<32xf32>) -> (tensor<32x64xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>) {
+    %0 = stablehlo.multiply %x, %x : tensor<32x64xf32>
+    %1 = stablehlo.constant dense<0.0> : tensor<f32>
+    %2 = stablehlo.reduce(%0 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %3 = stablehlo.constant dense<0.03125> : tensor<64xf32>
+    %4 = stablehlo.multiply %2, %3 : tensor<64xf32>
+    %5 = stablehlo.constant dense<1.0e-5> : tensor<64xf32>
+    %6 = stablehlo.add %4, %5 : tensor<64xf32>
+    %7 = stablehlo.rsqrt %6 : tensor<64xf32>
+    %8 = stablehlo.broadcast_in_dim %7, dims = [1] : (tensor<64xf32>) -> tensor<32x64xf32>
+    %9 = stablehlo.multiply %x, %8 : tensor<32x64xf32>
+    %10 = stablehlo.broadcast_in_dim %inputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x64xf32>
+    %11 = stablehlo.multiply %9, %10 : tensor<32x64xf32>
+    %12 = stablehlo.dot_general %qkvProj, %11, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x64xf32>) -> tensor<96x64xf32>
+    %13 = stablehlo.slice %12 [0:32, 0:64] : (tensor<96x64xf32>) -> tensor<32x64xf32>
+    %14 = stablehlo.slice %qkvBias [0:32] : (tensor<64xf32>) -> tensor<32xf32>
+    %15 = stablehlo.broadcast_in_dim %14, dims = [0] : (tensor<32xf32>) -> tensor<32x64xf32>
+    %16 = stablehlo.add %13, %15 : tensor<32x64xf32>
+    %17 = stablehlo.reshape %16 : (tensor<32x64xf32>) -> tensor<4x8x64xf32>
+    %18 = stablehlo.slice %12 [32:48, 0:64] : (tensor<96x64xf32>) -> tensor<16x64xf32>
+    %19 = stablehlo.slice %qkvBias [32:48] : (tensor<64xf32>) -> tensor<16xf32>
+    %20 = stablehlo.broadcast_in_dim %19, dims = [0] : (tensor<16xf32>) -> tensor<16x64xf32>
+    %21 = stablehlo.add %18, %20 : tensor<16x64xf32>
+    %22 = stablehlo.reshape %21 : (tensor<16x64xf32>) -> tensor<2x8x64xf32>
+    %23 = stablehlo.slice %12 [48:64, 0:64] : (tensor<96x64xf32>) -> tensor<16x64xf32>
+    %24 = stablehlo.slice %qkvBias [48:64] : (tensor<64xf32>) -> tensor<16xf32>
+    %25 = stablehlo.broadcast_in_dim %24, dims = [0] : (tensor<16xf32>) -> tensor<16x64xf32>
+    %26 = stablehlo.add %23, %25 : tensor<16x64xf32>
+    %27 = stablehlo.reshape %26 : (tensor<16x64xf32>) -> tensor<2x8x64xf32>
+    %28 = stablehlo.multiply %17, %17 : tensor<4x8x64xf32>
+    %29 = stablehlo.reduce(%28 init: %1) applies stablehlo.add across dimensions = [1] : (tensor<4x8x64xf32>, tensor<f32>) -> tensor<4x64xf32>
+    %30 = stablehlo.constant dense<0.125> : tensor<4x64xf32>
+    %31 = stablehlo.multiply %29, %30 : tensor<4x64xf32>
+    %32 = stablehlo.constant dense<1.0e-5> : tensor<4x64xf32>
+    %33 = stablehlo.add %31, %32 : tensor<4x64xf32>
+    %34 = stablehlo.rsqrt %33 : tensor<4x64xf32>
+    %35 = stablehlo.broadcast_in_dim %34, dims = [0, 2] : (tensor<4x64xf32>) -> tensor<4x8x64xf32>
+    %36 = stablehlo.multiply %17, %35 : tensor<4x8x64xf32>
+    %37 = stablehlo.multiply %22, %22 : tensor<2x8x64xf32>
+    %38 = stablehlo.reduce(%37 init: %1) applies stablehlo.add across dimensions = [1] : (tensor<2x8x64xf32>, tensor<f32>) -> tensor<2x64xf32>
+    %39 = stablehlo.constant dense<0.125> : tensor<2x64xf32>
+    %40 = stablehlo.multiply %38, %39 : tensor<2x64xf32>
+    %41 = stablehlo.constant dense<1.0e-5> : tensor<2x64xf32>
+    %42 = stablehlo.add %40, %41 : tensor<2x64xf32>
+    %43 = stablehlo.rsqrt %42 : tensor<2x64xf32>
+    %44 = stablehlo.broadcast_in_dim %43, dims = [0, 2] : (tensor<2x64xf32>) -> tensor<2x8x64xf32>
+    %45 = stablehlo.multiply %22, %44 : tensor<2x8x64xf32>
+    %46 = stablehlo.constant dense<0.53033006> : tensor<4x8x64xf32>
+    %47 = stablehlo.multiply %36, %46 : tensor<4x8x64xf32>
+    %48 = stablehlo.transpose %47, dims = [2, 0, 1] : (tensor<4x8x64xf32>) -> tensor<64x4x8xf32>
+    %49 = stablehlo.transpose %45, dims = [2, 0, 1] : (tensor<2x8x64xf32>) -> tensor<64x2x8xf32>
+    %50 = stablehlo.transpose %27, dims = [2, 0, 1] : (tensor<2x8x64xf32>) -> tensor<64x2x8xf32>
+    %51 = "stablehlo.scatter"(%keys, %writeIndices, %49) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}> ({
+    ^bb0(%old51: tensor<f32>, %new51: tensor<f32>):
+      stablehlo.return %new51 : tensor<f32>
+    }) : (tensor<65x4x2x8xf32>, tensor<64x2xi32>, tensor<64x2x8xf32>) -> tensor<65x4x2x8xf32>
+    %52 = "stablehlo.scatter"(%values, %writeIndices, %50) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1, 2], inserted_window_dims = [0, 1], scatter_dims_to_operand_dims = [0, 1], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}> ({
+    ^bb0(%old52: tensor<f32>, %new52: tensor<f32>):
+      stablehlo.return %new52 : tensor<f32>
+    }) : (tensor<65x4x2x8xf32>, tensor<64x2xi32>, tensor<64x2x8xf32>) -> tensor<65x4x2x8xf32>
+    %53 = stablehlo.reshape %48 : (tensor<64x4x8xf32>) -> tensor<1x64x2x2x8xf32>
+    %54 = stablehlo.transpose %53, dims = [0, 2, 3, 1, 4] : (tensor<1x64x2x2x8xf32>) -> tensor<1x2x2x64x8xf32>
+    %55 = stablehlo.reshape %54 : (tensor<1x2x2x64x8xf32>) -> tensor<1x2x128x8xf32>
+    %56 = stablehlo.reshape %51 : (tensor<65x4x2x8xf32>) -> tensor<260x16xf32>
+    %57 = stablehlo.reshape %historySlots : (tensor<1x64xi32>) -> tensor<64xi32>
+    %58 = stablehlo.reshape %57 : (tensor<64xi32>) -> tensor<64x1xi32>
+    %59 = "stablehlo.gather"(%56, %58) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 16>}> : (tensor<260x16xf32>, tensor<64x1xi32>) -> tensor<64x16xf32>
+    %60 = stablehlo.reshape %59 : (tensor<64x16xf32>) -> tensor<1x64x16xf32>
+    %61 = stablehlo.reshape %60 : (tensor<1x64x16xf32>) -> tensor<1x64x2x8xf32>
+    %62 = stablehlo.transpose %61, dims = [0, 2, 1, 3] : (tensor<1x64x2x8xf32>) -> tensor<1x2x64x8xf32>
+    %63 = stablehlo.reshape %52 : (tensor<65x4x2x8xf32>) -> tensor<260x16xf32>
+    %64 = stablehlo.reshape %historySlots : (tensor<1x64xi32>) -> tensor<64xi32>
+    %65 = stablehlo.reshape %64 : (tensor<64xi32>) -> tensor<64x1xi32>
+    %66 = "stablehlo.gather"(%63, %65) <{dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1, 16>}> : (tensor<260x16xf32>, tensor<64x1xi32>) -> tensor<64x16xf32>
+    %67 = stablehlo.reshape %66 : (tensor<64x16xf32>) -> tensor<1x64x16xf32>
+    %68 = stablehlo.reshape %67 : (tensor<1x64x16xf32>) -> tensor<1x64x2x8xf32>
+    %69 = stablehlo.transpose %68, dims = [0, 2, 1, 3] : (tensor<1x64x2x8xf32>) -> tensor<1x2x64x8xf32>
+    %70 = stablehlo.reshape %historyPositions : (tensor<1x64xi32>) -> tensor<64xi32>
+    %71 = stablehlo.broadcast_in_dim %70, dims = [1] : (tensor<64xi32>) -> tensor<64x64xi32>
+    %72 = stablehlo.reshape %visibility : (tensor<1x64xi32>) -> tensor<64xi32>
+    %73 = stablehlo.broadcast_in_dim %72, dims = [0] : (tensor<64xi32>) -> tensor<64x64xi32>
+    %74 = stablehlo.compare LE, %71, %73, SIGNED : (tensor<64x64xi32>, tensor<64x64xi32>) -> tensor<64x64xi1>
+    %75 = stablehlo.broadcast_in_dim %74, dims = [1, 2] : (tensor<64x64xi1>) -> tensor<2x64x64xi1>
+    %76 = stablehlo.slice %55 [0:1, 0:1, 0:128, 0:8] : (tensor<1x2x128x8xf32>) -> tensor<1x1x128x8xf32>
+    %77 = stablehlo.reshape %76 : (tensor<1x1x128x8xf32>) -> tensor<128x8xf32>
+    %78 = stablehlo.slice %62 [0:1, 0:1, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
+    %79 = stablehlo.reshape %78 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
+    %80 = stablehlo.slice %69 [0:1, 0:1, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
+    %81 = stablehlo.reshape %80 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
+    %82 = stablehlo.dot_general %77, %79, contracting_dims = [1] x [1] : (tensor<128x8xf32>, tensor<64x8xf32>) -> tensor<128x64xf32>
+    %83 = stablehlo.reshape %82 : (tensor<128x64xf32>) -> tensor<2x64x64xf32>
+    %84 = stablehlo.constant dense<-1.0e30> : tensor<2x64x64xf32>
+    %85 = stablehlo.select %75, %83, %84 : tensor<2x64x64xi1>, tensor<2x64x64xf32>
+    %86 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+    %87 = stablehlo.reduce(%85 init: %86) applies stablehlo.maximum across dimensions = [2] : (tensor<2x64x64xf32>, tensor<f32>) -> tensor<2x64xf32>
+    %88 = stablehlo.broadcast_in_dim %87, dims = [0, 1] : (tensor<2x64xf32>) -> tensor<2x64x64xf32>
+    %89 = stablehlo.subtract %85, %88 : tensor<2x64x64xf32>
+    %90 = stablehlo.exponential %89 : tensor<2x64x64xf32>
+    %91 = stablehlo.reduce(%90 init: %1) applies stablehlo.add across dimensions = [2] : (tensor<2x64x64xf32>, tensor<f32>) -> tensor<2x64xf32>
+    %92 = stablehlo.reshape %91 : (tensor<2x64xf32>) -> tensor<1x1x2x64xf32>
+    %93 = stablehlo.reshape %90 : (tensor<2x64x64xf32>) -> tensor<128x64xf32>
+    %94 = stablehlo.dot_general %93, %81, contracting_dims = [1] x [0] : (tensor<128x64xf32>, tensor<64x8xf32>) -> tensor<128x8xf32>
+    %95 = stablehlo.reshape %94 : (tensor<128x8xf32>) -> tensor<1x1x2x64x8xf32>
+    %96 = stablehlo.slice %55 [0:1, 1:2, 0:128, 0:8] : (tensor<1x2x128x8xf32>) -> tensor<1x1x128x8xf32>
+    %97 = stablehlo.reshape %96 : (tensor<1x1x128x8xf32>) -> tensor<128x8xf32>
+    %98 = stablehlo.slice %62 [0:1, 1:2, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
+    %99 = stablehlo.reshape %98 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
+    %100 = stablehlo.slice %69 [0:1, 1:2, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
+    %101 = stablehlo.reshape %100 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
+    %102 = stablehlo.dot_general %97, %99, contracting_dims = [1] x [1] : (tensor<128x8xf32>, tensor<64x8xf32>) -> tensor<128x64xf32>
+    %103 = stablehlo.reshape %102 : (tensor<128x64xf32>) -> tensor<2x64x64xf32>
+    %104 = stablehlo.select %75, %103, %84 : tensor<2x64x64xi1>, tensor<2x64x64xf32>
+    %105 = stablehlo.reduce(%104 init: %86) applies stablehlo.maximum across dimensions = [2] : (tensor<2x64x64xf32>, tensor<f32>) -> tensor<2x64xf32>
+    %106 = stablehlo.broadcast_in_dim %105, dims = [0, 1] : (tensor<2x64xf32>) -> tensor<2x64x64xf32>
+    %107 = stablehlo.subtract %104, %106 : tensor<2x64x64xf32>
+    %108 = stablehlo.exponential %107 : tensor<2x64x64xf32>
+    %109 = stablehlo.reduce(%108 init: %1) applies stablehlo.add across dimensions = [2] : (tensor<2x64x64xf32>, tensor<f32>) -> tensor<2x64xf32>
+    %110 = stablehlo.reshape %109 : (tensor<2x64xf32>) -> tensor<1x1x2x64xf32>
+    %111 = stablehlo.reshape %108 : (tensor<2x64x64xf32>) -> tensor<128x64xf32>
+    %112 = stablehlo.dot_general %111, %101, contracting_dims = [1] x [0] : (tensor<128x64xf32>, tensor<64x8xf32>) -> tensor<128x8xf32>
+    %113 = stablehlo.reshape %112 : (tensor<128x8xf32>) -> tensor<1x1x2x64x8xf32>
+    %114 = stablehlo.concatenate %95, %113, dim = 1 : (tensor<1x1x2x64x8xf32>, tensor<1x1x2x64x8xf32>) -> tensor<1x2x2x64x8xf32>
+    %115 = stablehlo.concatenate %92, %110, dim = 1 : (tensor<1x1x2x64xf32>, tensor<1x1x2x64xf32>) -> tensor<1x2x2x64xf32>
+    %116 = stablehlo.transpose %114, dims = [1, 2, 4, 0, 3] : (tensor<1x2x2x64x8xf32>) -> tensor<2x2x8x1x64xf32>
+    %117 = stablehlo.transpose %115, dims = [1, 2, 0, 3] : (tensor<1x2x2x64xf32>) -> tensor<2x2x1x64xf32>
+    %118 = stablehlo.broadcast_in_dim %117, dims = [0, 1, 3, 4] : (tensor<2x2x1x64xf32>) -> tensor<2x2x8x1x64xf32>
+    %119 = stablehlo.divide %116, %118 : tensor<2x2x8x1x64xf32>
+    %120 = stablehlo.reshape %119 : (tensor<2x2x8x1x64xf32>) -> tensor<32x64xf32>
+    %121 = stablehlo.slice %12 [64:96, 0:64] : (tensor<96x64xf32>) -> tensor<32x64xf32>
+    %122 = stablehlo.logistic %121 : tensor<32x64xf32>
+    %123 = stablehlo.multiply %120, %122 : tensor<32x64xf32>
+    %124 = stablehlo.dot_general %oProj, %123, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
+    %125 = stablehlo.multiply %124, %124 : tensor<32x64xf32>
+    %126 = stablehlo.reduce(%125 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %127 = stablehlo.multiply %126, %3 : tensor<64xf32>
+    %128 = stablehlo.add %127, %5 : tensor<64xf32>
+    %129 = stablehlo.rsqrt %128 : tensor<64xf32>
+    %130 = stablehlo.broadcast_in_dim %129, dims = [1] : (tensor<64xf32>) -> tensor<32x64xf32>
+    %131 = stablehlo.multiply %124, %130 : tensor<32x64xf32>
+    %132 = stablehlo.broadcast_in_dim %mixerOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x64xf32>
+    %133 = stablehlo.multiply %131, %132 : tensor<32x64xf32>
+    %134 = stablehlo.add %x, %133 : tensor<32x64xf32>
+    %135 = stablehlo.multiply %134, %134 : tensor<32x64xf32>
+    %136 = stablehlo.reduce(%135 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %137 = stablehlo.multiply %136, %3 : tensor<64xf32>
+    %138 = stablehlo.add %137, %5 : tensor<64xf32>
+    %139 = stablehlo.rsqrt %138 : tensor<64xf32>
+    %140 = stablehlo.broadcast_in_dim %139, dims = [1] : (tensor<64xf32>) -> tensor<32x64xf32>
+    %141 = stablehlo.multiply %134, %140 : tensor<32x64xf32>
+    %142 = stablehlo.broadcast_in_dim %postAttnNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x64xf32>
+    %143 = stablehlo.multiply %141, %142 : tensor<32x64xf32>
+    %144 = stablehlo.dot_general %gateUpProj, %143, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x64xf32>) -> tensor<96x64xf32>
+    %145 = stablehlo.slice %144 [0:48, 0:64] : (tensor<96x64xf32>) -> tensor<48x64xf32>
+    %146 = stablehlo.slice %144 [48:96, 0:64] : (tensor<96x64xf32>) -> tensor<48x64xf32>
+    %147 = stablehlo.logistic %145 : tensor<48x64xf32>
+    %148 = stablehlo.multiply %145, %147 : tensor<48x64xf32>
+    %149 = stablehlo.multiply %148, %146 : tensor<48x64xf32>
+    %150 = stablehlo.dot_general %downProj, %149, contracting_dims = [1] x [0] : (tensor<32x48xf32>, tensor<48x64xf32>) -> tensor<32x64xf32>
+    %151 = stablehlo.multiply %150, %150 : tensor<32x64xf32>
+    %152 = stablehlo.reduce(%151 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x64xf32>, tensor<f32>) -> tensor<64xf32>
+    %153 = stablehlo.multiply %152, %3 : tensor<64xf32>
+    %154 = stablehlo.add %153, %5 : tensor<64xf32>
+    %155 = stablehlo.rsqrt %154 : tensor<64xf32>
+    %156 = stablehlo.broadcast_in_dim %155, dims = [1] : (tensor<64xf32>) -> tensor<32x64xf32>
+    %157 = stablehlo.multiply %150, %156 : tensor<32x64xf32>
+    %158 = stablehlo.broadcast_in_dim %ffnOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x64xf32>
+    %159 = stablehlo.multiply %157, %158 : tensor<32x64xf32>
+    %160 = stablehlo.add %134, %159 : tensor<32x64xf32>
+    return %160, %51, %52 : tensor<32x64xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>
+  }
+}
