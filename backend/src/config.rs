@@ -238,6 +238,11 @@ fn check_controls(inputs: &[Value]) -> Result<(), Error> {
     if missing.is_empty() { Ok(()) } else { Err(Error::MissingControls(missing)) }
 }
 
+/// The device ordinals of a configuration.
+pub(crate) fn ordinals_of(config: &Value) -> Vec<i32> {
+    ordinals(list(config.get("instance_group")))
+}
+
 /// The devices of instance groups, each once, in order (tensor mode §8): the GPUs that they name,
 /// and 0 for groups elsewhere.
 pub(crate) fn ordinals(groups: &[Value]) -> Vec<i32> {
@@ -268,6 +273,17 @@ pub(crate) fn list(value: Option<&Value>) -> &[Value] {
 
 pub(crate) fn dims(tensor: &Value) -> Vec<i64> {
     list(tensor.get("dims")).iter().filter_map(|dim| integer(Some(dim))).collect()
+}
+
+/// The dims that the backend sees: those of `reshape` where there is one.
+pub(crate) fn shape(tensor: &Value) -> Vec<i64> {
+    match tensor.get("reshape").filter(|reshape| !reshape.is_null()) {
+        Some(reshape) => {
+            let sizes = list(reshape.get("shape")).iter();
+            sizes.filter_map(|size| integer(Some(size))).collect()
+        }
+        None => dims(tensor),
+    }
 }
 
 pub(crate) fn name(tensor: &Value) -> String {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tlaloc_pjrt::{Client, ClientOptions, CompileCache, Plugin, release_free_memory};
+use tlaloc_pjrt::{Client, ClientOptions, CompileCache, Executable, Plugin, release_free_memory};
 use tracing::warn;
 use triton_backend::InstanceKind;
 
@@ -52,6 +52,22 @@ pub fn compile_cache(server: &ServerSettings) -> Option<CompileCache> {
     CompileCache::open(Path::new(folder))
         .inspect_err(|error| warn!("the compile cache {folder} cannot be used: {error}"))
         .ok()
+}
+
+/// A program and how it was come by: compiled, or taken from the compile cache.
+pub fn compile(
+    client: &Arc<Client>,
+    module: &[u8],
+    cache: Option<&CompileCache>,
+) -> Result<(Executable, &'static str), tlaloc_pjrt::Error> {
+    if let Some(kept) = cache.and_then(|cache| cache.load(client, module)) {
+        return Ok((kept, "read from the compile cache"));
+    }
+    let compiled = client.compile(module)?;
+    if let Some(cache) = cache {
+        cache.store(&compiled, module);
+    }
+    Ok((compiled, "compiled"))
 }
 
 /// The instance is on a GPU that the model was not loaded for.

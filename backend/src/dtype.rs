@@ -46,6 +46,11 @@ pub fn from_config(name: &str) -> Option<DType> {
     DType::ALL.into_iter().find(|dtype| data_type(*dtype).is_some_and(|t| t.to_string() == name))
 }
 
+/// Dims as the plugin and Triton have them.
+pub fn signed(dims: &[usize]) -> Vec<i64> {
+    dims.iter().map(|dim| i64::try_from(*dim).unwrap_or(i64::MAX)).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,12 +1,15 @@
 //! `libtriton_tlaloc.so`: the Triton backend that serves Tlaloc artifacts.
 //!
 //! `settings` and `config` read what a model and the server are configured with, `device` finds the
-//! PJRT client, `dtype` names element types. `sequence_mode` serves language models, `tensor_mode`
-//! every other function.
+//! PJRT client, `dtype` names element types, `manifest` says where one may be. `sequence_mode` serves
+//! language models, `bounded_mode` programs with axes of bounded size, `tensor_mode` every other
+//! function.
 
+mod bounded_mode;
 mod config;
 mod device;
 mod dtype;
+mod manifest;
 mod sequence_mode;
 pub mod settings;
 mod tensor_mode;
@@ -20,6 +23,7 @@ use triton_backend::{
     Backend, BackendContext, Code, Error, InstanceContext, InstanceKind, ModelContext, Requests,
 };
 
+use bounded_mode::{BoundedInstance, BoundedModel};
 use sequence_mode::{SequenceInstance, SequenceModel};
 use settings::{CommonSettings, Mode, ServerSettings};
 use tensor_mode::{TensorInstance, TensorModel};
@@ -35,6 +39,8 @@ pub struct Tlaloc {
 
 /// A loaded model.
 pub enum Model {
+    /// A program with axes of bounded size.
+    Bounded(Arc<BoundedModel>),
     /// A language model.
     Sequence(Arc<SequenceModel>),
     /// One function.
@@ -43,6 +49,8 @@ pub enum Model {
 
 /// An instance of a model.
 pub enum ModelInstance {
+    /// Of a program with axes of bounded size.
+    Bounded(BoundedInstance),
     /// Of a language model.
     Sequence(SequenceInstance),
     /// Of one function.
@@ -74,7 +82,7 @@ impl Backend for Tlaloc {
         match Mode::of(context.config()) {
             Ok(Mode::Tensor) => TensorModel::complete(context, &self.settings),
             // Manifests leave the tensors to the configuration; errors are the load's to tell.
-            Ok(Mode::Sequence | Mode::Bounded) | Err(_) => None,
+            Ok(Mode::Sequence | Mode::Bounded(_)) | Err(_) => None,
         }
     }
 
@@ -82,11 +90,11 @@ impl Backend for Tlaloc {
         let refused = |error: settings::Error| named(context.name(), Code::InvalidArgument, &error);
         let common = CommonSettings::read(context.config()).map_err(refused)?;
         match Mode::of(context.config()).map_err(refused)? {
-            Mode::Bounded => Err(named(
-                context.name(),
-                Code::Unsupported,
-                &"bounded mode is not served by this version of the backend",
-            )),
+            Mode::Bounded(manifest) => {
+                BoundedModel::load(context, &self.settings, &common, &manifest)
+                    .map(|model| Model::Bounded(Arc::new(model)))
+                    .map_err(|error| named(context.name(), error.code(), &error))
+            }
             Mode::Sequence => SequenceModel::load(context, &self.settings)
                 .map(|model| Model::Sequence(Arc::new(model)))
                 .map_err(|error| named(context.name(), error.code(), &error)),
@@ -101,6 +109,9 @@ impl Backend for Tlaloc {
         context: &InstanceContext,
     ) -> Result<ModelInstance, Error> {
         match &**model {
+            Model::Bounded(model) => BoundedInstance::create(model, context)
+                .map(ModelInstance::Bounded)
+                .map_err(|error| named(&model.name, error.code(), &error)),
             Model::Sequence(model) => SequenceInstance::create(model, context)
                 .map(ModelInstance::Sequence)
                 .map_err(|error| named(&model.name, error.code(), &error)),
@@ -112,6 +123,7 @@ impl Backend for Tlaloc {
 
     fn execute(instance: &ModelInstance, requests: Requests<'_>) {
         match instance {
+            ModelInstance::Bounded(instance) => instance.execute(requests),
             ModelInstance::Sequence(instance) => instance.execute(requests),
             ModelInstance::Tensor(instance) => instance.execute(requests),
         }

@@ -14,7 +14,7 @@ mod memory;
 mod programs;
 mod timing;
 
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tlaloc_artifact::{Artifact, SchemaVersion};
@@ -27,6 +27,7 @@ use programs::DeviceModel;
 
 use crate::config::SequenceConfig;
 use crate::device::{self, PerDevice};
+use crate::manifest;
 use crate::settings::{ModelSettings, ServerSettings};
 
 /// A loaded model.
@@ -46,7 +47,9 @@ impl SequenceModel {
     /// mode §4).
     pub fn load(context: &ModelContext, server: &ServerSettings) -> Result<Self, Error> {
         let settings = ModelSettings::read(context.config())?;
-        let manifest = manifest_path(&context.version_directory(), &settings.serving_manifest)?;
+        let manifest = &settings.serving_manifest;
+        let manifest = manifest::path(&context.version_directory(), manifest)
+            .ok_or_else(|| Error::ManifestPath(manifest.clone()))?;
         let config = SequenceConfig::read(context.config())?;
         let artifact = Arc::new(Artifact::open(&manifest)?);
         check_served(&manifest, &artifact, &config)?;
@@ -67,19 +70,6 @@ impl SequenceModel {
             Ok::<_, Error>(Arc::new(model))
         })?;
         Ok(SequenceModel { name: context.name().to_owned(), config, settings, devices })
-    }
-}
-
-/// The manifest, which has to be inside the version directory.
-fn manifest_path(directory: &Path, relative: &str) -> Result<PathBuf, Error> {
-    let inside = !relative.is_empty()
-        && Path::new(relative)
-            .components()
-            .all(|component| matches!(component, Component::Normal(_) | Component::CurDir));
-    if inside {
-        Ok(directory.join(relative))
-    } else {
-        Err(Error::ManifestPath(relative.to_owned()))
     }
 }
 
@@ -140,21 +130,4 @@ fn windowed_pool(artifact: &Artifact) -> String {
             windowed.ring_pages
         )
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_manifest_stays_inside_the_version_directory() {
-        let directory = Path::new("/models/m/1");
-        let path = |relative| manifest_path(directory, relative).ok();
-        assert_eq!(path("tlaloc-serving.json"), Some("/models/m/1/tlaloc-serving.json".into()));
-        assert_eq!(path("sub/m.json"), Some("/models/m/1/sub/m.json".into()));
-        for outside in ["../1/tlaloc-serving.json", "/etc/passwd", "", "a/../../b"] {
-            let error = manifest_path(directory, outside).unwrap_err().to_string();
-            assert!(error.contains("must be a file inside the model version directory"), "{error}");
-        }
-    }
 }

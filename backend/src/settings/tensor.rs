@@ -8,10 +8,10 @@ use super::{
 };
 
 /// How a model is served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// `bounded_manifest`: programs for inputs of bounded length.
-    Bounded,
+    /// `bounded_manifest`, the value of which is here: a program with axes of bounded size.
+    Bounded(String),
     /// `serving_manifest`: a language model.
     Sequence,
     /// Neither: one StableHLO function.
@@ -32,10 +32,10 @@ impl Mode {
             Some(other) => Err(Error::Combined { manifest: manifest.key, other: other.key }),
             None => Ok(()),
         };
-        if given(&BOUNDED_MANIFEST) {
+        if let Some(manifest) = parameter(config, BOUNDED_MANIFEST.key).and_then(trimmed) {
             let others = [&SERVING_MANIFEST, &ARTIFACT, &ENTRY, &ARGUMENTS, &RESULTS];
             only(&BOUNDED_MANIFEST, &others)?;
-            Ok(Mode::Bounded)
+            Ok(Mode::Bounded(manifest))
         } else if given(&SERVING_MANIFEST) {
             only(&SERVING_MANIFEST, &[&ARTIFACT, &ENTRY, &ARGUMENTS, &RESULTS])?;
             Ok(Mode::Sequence)
@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(of(&[]), Ok(Mode::Tensor));
         assert_eq!(of(&[("serving_manifest", " ")]), Ok(Mode::Tensor));
         assert_eq!(of(&[("serving_manifest", "m.json")]), Ok(Mode::Sequence));
-        assert_eq!(of(&[("bounded_manifest", "m.json")]), Ok(Mode::Bounded));
+        assert_eq!(of(&[("bounded_manifest", " m.json ")]), Ok(Mode::Bounded("m.json".into())));
         for other in ["artifact", "entry", "arguments", "results", "serving_manifest"] {
             let error = of(&[("bounded_manifest", "m"), (other, "x")]).unwrap_err().to_string();
             let expected =

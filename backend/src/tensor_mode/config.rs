@@ -4,7 +4,7 @@ use serde_json::Value;
 use tlaloc_artifact::DType;
 
 use super::error::{Error, Side};
-use crate::config::{data_type, dims, integer, list, name, ordinals};
+use crate::config::{data_type, integer, list, name, ordinals, shape};
 use crate::dtype;
 
 /// What tensor mode needs of `config.pbtxt`.
@@ -69,13 +69,7 @@ impl ConfigTensor {
         if tensor.get("optional").and_then(Value::as_bool) == Some(true) {
             return Err(Error::Optional(name));
         }
-        let mut shape = match tensor.get("reshape").filter(|reshape| !reshape.is_null()) {
-            Some(reshape) => {
-                let sizes = list(reshape.get("shape")).iter();
-                sizes.filter_map(|size| integer(Some(size))).collect()
-            }
-            None => dims(tensor),
-        };
+        let mut shape = shape(tensor);
         if batching {
             shape.insert(0, -1);
         }

@@ -12,7 +12,8 @@ use super::binding::{Argument, Plan};
 use super::error::Error;
 use super::signature::Signature;
 use super::source::Source;
-use crate::dtype::element_type;
+use crate::device::compile;
+use crate::dtype::{element_type, signed};
 
 const MIB: usize = 1 << 20;
 
@@ -83,22 +84,6 @@ impl Compiled {
     pub fn executable(&self) -> &Executable {
         &self.executable
     }
-}
-
-/// A program and how it was come by.
-fn compile(
-    client: &Arc<Client>,
-    module: &[u8],
-    cache: Option<&CompileCache>,
-) -> Result<(Executable, &'static str), tlaloc_pjrt::Error> {
-    if let Some(kept) = cache.and_then(|cache| cache.load(client, module)) {
-        return Ok((kept, "read from the compile cache"));
-    }
-    let compiled = client.compile(module)?;
-    if let Some(cache) = cache {
-        cache.store(&compiled, module);
-    }
-    Ok((compiled, "compiled"))
 }
 
 impl DeviceModel {
@@ -239,9 +224,4 @@ fn upload_weights(
 /// The plugin's shape of a tensor.
 pub fn pjrt_shape(tensor: &Tensor) -> Result<Shape, tlaloc_pjrt::Error> {
     Shape::new(element_type(tensor.dtype()), &signed(tensor.dims()))
-}
-
-/// Dims as the plugin and Triton have them.
-pub fn signed(dims: &[usize]) -> Vec<i64> {
-    dims.iter().map(|dim| i64::try_from(*dim).unwrap_or(i64::MAX)).collect()
 }

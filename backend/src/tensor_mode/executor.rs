@@ -7,12 +7,12 @@ use triton_backend::OutputMemory;
 
 use super::binding::{self, Plan, Target};
 use super::block::Block;
-use super::device::{DeviceModel, Program, pjrt_shape, signed};
+use super::device::{DeviceModel, Program, pjrt_shape};
 use super::grouping::Group;
 use super::intake::{Bytes, Prepared};
 use super::paths::{Paths, Reason};
 use super::placement::{Left, Placement};
-use crate::dtype::element_type;
+use crate::dtype::{element_type, signed};
 
 /// The states of one instance and the memory that its executions need.
 pub struct Executor {
