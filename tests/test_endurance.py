@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from harness import environment, fixtures, models
+from harness import environment, examples, fixtures, models
 from harness import window_models as windows
 from harness.decoding import LOGITS, logits, prefill, together
 from tritonclient.utils import InferenceServerException
@@ -68,17 +68,9 @@ def take_everything(client, model, prompts):
                 end(sequence)
 
 
-def window_model(folder):
+def window_model(_):
     """A model with pages and rings; four sequences of 64 tokens take all of both."""
-    windows.checkpoint().write(folder / "checkpoint")
-    artifact = models.export_to(
-        folder / "checkpoint",
-        folder / "artifact",
-        contexts=[64],
-        batches=[1, 2],
-        block_size=windows.BLOCK,
-        num_blocks=windows.NUM_BLOCKS,
-    )
+    artifact = examples.FOLDER / "window_sequence" / "1"
     count = (windows.NUM_BLOCKS - 1) * windows.BLOCK // 64
     assert count * windows.RING == windows.WINDOWED_BLOCKS - 1
     return artifact, windows.IMAGE, [[token] * 64 for token in range(count)]

@@ -31,9 +31,8 @@ GRAD = np.array([[7, 11], [9, 13]], np.float32)
 @pytest.fixture(scope="module", autouse=True)
 def loaded(repository, server):
     for name in MODELS:
-        if (examples.folder() / name).is_dir():
-            examples.add(repository, name)
-            server.load(name)
+        examples.add(repository, name)
+        server.load(name)
 
 
 @pytest.fixture(params=PROTOCOLS)
@@ -152,8 +151,6 @@ def test_t8_small_element_types(client):
 
 
 def test_the_other_integers(client):
-    if not (examples.folder() / "integers").is_dir():
-        pytest.skip(f"the example integers is not in {examples.folder()}")
     values = {
         "I16": np.array([1, -2, 100, -181], np.int16),
         "U16": np.array([1, 2, 100, 255], np.uint16),

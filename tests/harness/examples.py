@@ -1,17 +1,12 @@
-"""The example models of tensor mode."""
+"""The example models."""
 
 from . import environment
 
-
-def folder():
-    """The folder with one model directory for each example."""
-    exported = environment.ROOT / "model-repository"
-    return exported if exported.is_dir() else environment.FIXTURES / "tensor"
+FOLDER = environment.ROOT / "model-repository"
 
 
-def add(repository, name):
-    """A copy of an example in a repository, for whatever devices the machine has."""
-    model = repository.copy(folder() / name, name)
-    if "KIND_GPU" in model.config:
-        model.substitute(r"instance_group.*", "instance_group [ { kind: KIND_MODEL count: 1 } ]")
+def add(repository, name, served_as=None):
+    """A copy of an example in a repository, under another name if one is given."""
+    model = repository.copy(FOLDER / name, served_as or name)
+    model.substitute(f'name: "{name}"', f'name: "{model.name}"')
     return model
