@@ -6,7 +6,7 @@
 #
 #   TOKENS   how much of the text SmolLM2 reads (2000)
 #
-# Tiny models and SmolLM2-135M-Instruct on a real server, token by token: about
+# Tiny models and SmolLM2-135M-Instruct on a real server, in four windows side by side: about
 # 20 minutes.
 
 set -euo pipefail

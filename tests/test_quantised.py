@@ -104,26 +104,26 @@ def test_rings_and_states_beside_narrow_pools(server, repository, tmp_path, fami
     assert BOUND < distance([found], [expected]) <= {"bf16": 2e-2, "fp8": 0.2}[kv_dtype]
 
 
-def test_narrow_pools_are_updated_in_place(server, repository):
-    prompt = fixtures.smollm2_prompts()["chat_template"]
+def test_pools_of_bfloat16_are_updated_in_place(server, repository, tmp_path):
+    prompt = fixtures.tiny_oracle("llama")["prompts"][2]
+    logs = {}
     for kv_dtype in KV_DTYPES:
-        artifact = models.export(
-            environment.smollm2(),
-            f"smollm2-{kv_dtype}-kv",
-            contexts=[128],
-            num_blocks=256,
-            kv_dtype=kv_dtype,
-        )
-        name = f"narrow_{kv_dtype}"
-        repository.add(artifact, name)
+        # Large enough for a copy to be told of.
+        options = {**OPTIONS, "num_blocks": 8192, "kv_dtype": kv_dtype}
+        folder = fixtures.tiny_checkpoint("llama")
+        name = f"large_{kv_dtype}"
+        repository.add(models.export_to(folder, tmp_path / kv_dtype, **options), name)
         server.load(name)
-        greedy_alone(server, name, prompt["prompt_ids"], 8)
+        with server.client() as client:
+            decode(client, name, prompt)
         server.unload(name)
-        log = "\n".join(line for line in server.log.text().splitlines() if f"'{name}" in line)
-        assert "decode_b1_c128 updated the 60 KV pools in place" in log
-        assert "to new device memory" not in log
-        # The address alone would not show a copy made on the way.
-        assert "copies KV pools" not in log
+        lines = [line for line in server.log.text().splitlines() if f"'{name}" in line]
+        logs[kv_dtype] = "\n".join(lines)
+    assert "decode_b1_c128 updated the 6 KV pools in place" in logs["bf16"]
+    assert "to new device memory" not in logs["bf16"]
+    assert "copies KV pools" not in logs["bf16"]
+    # The compiler cannot write to a part of a pool of 8-bit floats, which is told of.
+    assert "decode_b1_c128 needs" in logs["fp8"] and "copies KV pools" in logs["fp8"]
 
 
 @pytest.mark.row("F5", "int8 projections take at most 70 % of bfloat16 and give the same ids")

@@ -6,13 +6,15 @@ python -m harness.formats         Markdown tables of SmolLM2 and tiny models; ru
 
 import json
 import sys
+import tempfile
 from dataclasses import dataclass
 from math import prod
+from pathlib import Path
 
 import numpy as np
 
 from . import environment, fixtures, models
-from .decoding import LOGITS, greedy_alone
+from .decoding import LOGITS, greedy_alone, together
 from .server import running
 
 FORMATS = {
@@ -25,6 +27,8 @@ FORMATS = {
     "fp8 KV": {"kv_dtype": "fp8"},
     "int8 weights, fp8 KV": {"weight_quant": "int8", "kv_dtype": "fp8"},
 }
+# Of the text that SmolLM2 reads.
+WINDOWS = 4
 TINY = ["llama", "gemma3", "qwen3_moe", "qwen3_next"]
 BYTES = {"f32": 4, "i32": 4, "bf16": 2, "i8": 1, "f8e4m3fn": 1}
 
@@ -33,9 +37,9 @@ BYTES = {"f32": 4, "i32": 4, "bf16": 2, "i8": 1, "f8e4m3fn": 1}
 class Reading:
     """What a model makes of a text."""
 
-    # Of each token but the first, given those before it: minus its log probability.
+    # Of each token but a window's first, given those before it: minus its log probability.
     surprises: np.ndarray
-    # The token that it expects most, after each token but the last.
+    # The token that it expects most, after each token but a window's last.
     expected: np.ndarray
 
     @property
@@ -47,16 +51,25 @@ class Reading:
         return float((self.expected == other.expected).mean())
 
 
-def read(server, model, ids):
-    """Read a text token by token."""
-    surprises, expected = [], []
-    with server.client() as client, client.sequence(model) as sequence:
-        for token, following in zip(ids, ids[1:]):
-            row = sequence.send([token], LOGITS)["LOGITS"].ravel().astype(np.float64)
-            largest = row.max()
-            surprises.append(largest + np.log(np.exp(row - largest).sum()) - row[following])
-            expected.append(int(row.argmax()))
-    return Reading(np.array(surprises), np.array(expected))
+def read(server, model, windows):
+    """Read several windows of a text, each token by token, side by side."""
+
+    def job(ids):
+        def read(client):
+            surprises, expected = [], []
+            with client.sequence(model) as sequence:
+                for token, following in zip(ids, ids[1:]):
+                    row = sequence.send([token], LOGITS)["LOGITS"].ravel().astype(np.float64)
+                    largest = row.max()
+                    total = largest + np.log(np.exp(row - largest).sum())
+                    surprises.append(total - row[following])
+                    expected.append(int(row.argmax()))
+            return surprises, expected
+
+        return read
+
+    surprises, expected = zip(*together(server, [job(ids) for ids in windows]))
+    return Reading(np.concatenate(surprises), np.concatenate(expected))
 
 
 def text_ids(checkpoint, count):
@@ -100,17 +113,20 @@ def swap_scale_axis(model):
         model.write(path, np.rint(values / by_input).astype(np.int8).tobytes())
 
 
-def table(server, repository, label, checkpoint, ids, prompts, **options):
+def table(server, repository, label, checkpoint, windows, prompts, **options):
     """Markdown: one row for each format."""
     titles = ["weights, MB", "KV pools, MB", "perplexity", "same likeliest token", "greedy ids"]
     yield f"| {' | '.join([label, *titles])} |"
     yield "|---|---|---|---|---|---|"
     exact = None
     for name, choices in FORMATS.items():
-        artifact = models.export(checkpoint, f"format-{label}", **options, **choices)
-        repository.add(artifact, "reader")
+        with tempfile.TemporaryDirectory(dir=environment.cache()) as folder:
+            artifact = models.export_to(checkpoint, Path(folder) / "artifact", **options, **choices)
+            weights, pools = (size / 1e6 for size in memory(artifact))
+            # Its weights stay as hard links.
+            repository.add(artifact, "reader")
         server.load("reader")
-        reading = read(server, "reader", ids)
+        reading = read(server, "reader", windows)
         exact = exact or reading
         right = 0
         for prompt in prompts:
@@ -118,7 +134,6 @@ def table(server, repository, label, checkpoint, ids, prompts, **options):
             right += found == prompt["greedy_ids"]
         server.unload("reader")
         repository.drop("reader")
-        weights, pools = (size / 1e6 for size in memory(artifact))
         yield (
             f"| {name} | {weights:.4g} | {pools:.4g} | {reading.perplexity:.4f} "
             f"| {100 * reading.agreement(exact):.2f} % | {right} of {len(prompts)} prompts |"
@@ -141,10 +156,12 @@ def main():
                 print()
             checkpoint = environment.smollm2()
             prompts = list(fixtures.smollm2_prompts().values())
-            options = {"contexts": [512, 1024, 2048], "prefill_chunk": 128}
-            ids = text_ids(checkpoint, int(sys.argv[1]) if len(sys.argv) > 1 else 2000)
+            options = {"contexts": [768], "batches": [WINDOWS], "prefill_batches": [1]}
+            count = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+            ids = text_ids(checkpoint, count)
+            windows = [list(ids) for ids in np.array_split(ids, WINDOWS)]
             for line in table(
-                server, repository, "SmolLM2-135M", checkpoint, ids, prompts, **options
+                server, repository, "SmolLM2-135M", checkpoint, windows, prompts, **options
             ):
                 print(line, flush=True)
     finally:
