@@ -35,9 +35,13 @@ enum Deed {
     Drop,
     /// Panics with the request in hand.
     Panic,
+    /// Writes an output before it answers.
+    Place,
+    /// Writes an output and drops the request.
+    PlaceDrop,
 }
 
-const DEEDS: [Deed; 7] = [
+const DEEDS: [Deed; 9] = [
     Deed::Respond,
     Deed::RespondEmpty,
     Deed::FillError,
@@ -45,6 +49,8 @@ const DEEDS: [Deed; 7] = [
     Deed::Fail,
     Deed::Drop,
     Deed::Panic,
+    Deed::Place,
+    Deed::PlaceDrop,
 ];
 
 const TIMES: Times = Times { start: 1, compute_start: 2, compute_end: 3, end: 4 };
@@ -152,8 +158,25 @@ fn act(request: Request, plan: Plan, instance: &Instance) {
         })),
         Deed::Fail => report(request.fail(Error::unavailable("later"))),
         Deed::Drop => drop(request),
+        Deed::Place => match place(&request) {
+            Ok(()) => report(request.respond(|_| Ok(()))),
+            Err(error) => report(request.fail(error)),
+        },
+        Deed::PlaceDrop => {
+            let _ = place(&request);
+            drop(request);
+        }
         Deed::Panic => panic!("with the request"),
     }
+}
+
+/// Writes the output before the answer.
+fn place(request: &Request) -> Result<(), Error> {
+    let mut memory = request.output_memory("OUT", DataType::Uint8, &[1, 3], 3)?;
+    assert!(!memory.write(&[7, 8]), "of another size");
+    memory.alone().unwrap().copy_from_slice(&[1, 2, 3]);
+    assert!(memory.write(&[7, 8, 9]));
+    Ok(())
 }
 
 /// What must have happened to one request; `undone` where the backend panicked before it came to it.
@@ -187,7 +210,7 @@ fn expected(plan: Plan, faults: Faults, undone: bool) -> Vec<Event> {
     };
     let invalid = ours(sys::TRITONSERVER_ERROR_INVALID_ARG, "no");
     let (error, outputs, reports) = match deed {
-        Deed::Respond => (met, left, plan.report),
+        Deed::Respond | Deed::Place => (met, left, plan.report),
         Deed::RespondEmpty => (None, vec![], plan.report),
         Deed::FillError => (Some(met.unwrap_or(invalid)), left, plan.report),
         // An output that is refused ends the filling before the panic.
@@ -196,6 +219,7 @@ fn expected(plan: Plan, faults: Faults, undone: bool) -> Vec<Event> {
             let later = ours(sys::TRITONSERVER_ERROR_UNAVAILABLE, "later");
             (Some(later), vec![], plan.report)
         }
+        Deed::PlaceDrop => (Some(unanswered), left, false),
         Deed::FillPanic | Deed::Drop | Deed::Panic => (Some(unanswered), vec![], false),
     };
 
