@@ -145,6 +145,11 @@ const MUTATIONS: &[Mutation] = &[
         "model.linearState.layers is empty",
     ),
     (
+        Linear,
+        |m| m["model"]["linearState"]["layers"][0] = json!(2),
+        "model.linearState.layers has 2, but model.numLayers is 2",
+    ),
+    (
         Speculative,
         |m| m["model"]["linearState"]["numSlots"] = json!(3),
         "model.linearState.numSlots is 3, but one sequence of 2 draft tokens takes 4",
@@ -182,6 +187,11 @@ const MUTATIONS: &[Mutation] = &[
         Windowed,
         |m| m["model"]["windowedKv"]["layers"] = json!([]),
         "model.windowedKv.layers is empty",
+    ),
+    (
+        Windowed,
+        |m| m["model"]["windowedKv"]["layers"] = json!([0, 0]),
+        "model.windowedKv.layers has 0 twice",
     ),
     (
         Windowed,

@@ -2,7 +2,7 @@
 
 mod entry;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Component, Path, PathBuf};
 
 use self::entry::{Shape, written_id};
@@ -73,13 +73,13 @@ impl Check<'_> {
         let speculative = version == SchemaVersion::V5;
         self.present_in("model.mtpDraftTokens", draft_tokens > 0, speculative, version)?;
         let linear_state = match &model.linear_state {
-            Some(state) => Some(self.linear_state(state, draft_tokens)?),
+            Some(state) => Some(self.linear_state(state, draft_tokens, model.num_layers)?),
             None => None,
         };
         let has_window = version == SchemaVersion::V3;
         self.present_in("model.windowedKv", model.windowed_kv.is_some(), has_window, version)?;
         let windowed = match &model.windowed_kv {
-            Some(windowed) => Some(self.windowed(windowed, block_size)?),
+            Some(windowed) => Some(self.windowed(windowed, block_size, model.num_layers)?),
             None => None,
         };
 
@@ -190,26 +190,36 @@ impl Check<'_> {
         }
     }
 
-    fn layers(&self, field: &str, layers: &[i64]) -> Result<Vec<usize>, Error> {
+    fn layers(&self, field: &str, layers: &[i64], num_layers: i64) -> Result<Vec<usize>, Error> {
         if layers.is_empty() {
             return Err(self.model_error(format!("{field} is empty; it must name a layer")));
         }
-        layers
-            .iter()
-            .map(|&layer| count(field, layer, 0).map_err(|reason| self.model_error(reason)))
-            .collect()
+        let mut seen = HashSet::new();
+        let number = |&layer: &i64| {
+            let number = count(field, layer, 0)?;
+            if layer >= num_layers {
+                return Err(format!("{field} has {layer}, but model.numLayers is {num_layers}"));
+            }
+            if !seen.insert(layer) {
+                return Err(format!("{field} has {layer} twice"));
+            }
+            Ok(number)
+        };
+        let numbers: Broken<_> = layers.iter().map(number).collect();
+        numbers.map_err(|reason| self.model_error(reason))
     }
 
     fn linear_state(
         &self,
         written: &manifest::LinearState,
         draft_tokens: usize,
+        num_layers: i64,
     ) -> Result<LinearState, Error> {
         let count = |field, value, least| {
             count(field, value, least).map_err(|reason| self.model_error(reason))
         };
         let num_slots = count("model.linearState.numSlots", written.num_slots, 1)?;
-        let layers = self.layers("model.linearState.layers", &written.layers)?;
+        let layers = self.layers("model.linearState.layers", &written.layers, num_layers)?;
         let least = if draft_tokens > 0 { draft_tokens + 2 } else { 1 };
         if num_slots < least {
             return Err(self.model_error(format!(
@@ -224,6 +234,7 @@ impl Check<'_> {
         &self,
         written: &manifest::WindowedKv,
         block_size: usize,
+        num_layers: i64,
     ) -> Result<Windowed, Error> {
         let count = |field, value, least| {
             count(field, value, least).map_err(|reason| self.model_error(reason))
@@ -239,7 +250,7 @@ impl Check<'_> {
             )));
         }
         self.slots_fit("model.windowedKv.numBlocks", num_blocks, block_size)?;
-        let layers = self.layers("model.windowedKv.layers", &written.layers)?;
+        let layers = self.layers("model.windowedKv.layers", &written.layers, num_layers)?;
         Ok(Windowed { window, layers, num_blocks, ring_pages })
     }
 
