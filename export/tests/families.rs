@@ -148,6 +148,8 @@ fn windows_follow_the_config() {
         assert_eq!(windows(&qwen), [None; 3], "layer_types say so");
         let qwen = qwen.remove("layer_types");
         assert_eq!(windows(&qwen), [None, Some(8), Some(8)]);
+        let deep = qwen.clone().remove("max_window_layers").set("num_hidden_layers", json!(30));
+        assert_eq!(windows(&deep), [vec![None; 28], vec![Some(8); 2]].concat());
         let types = json!(["sliding_attention", "full_attention", "sliding_attention"]);
         let qwen = set(qwen, &[("layer_types", types)]);
         assert_eq!(windows(&qwen), [Some(8), None, Some(8)]);

@@ -136,6 +136,24 @@ fn assert_refused(checkpoint: &Checkpoint, change: &str, expected: &str) {
     assert!(message.contains(expected), "{change}: not '{expected}' but {message}");
 }
 
+/// Keys whose absence the reference takes for a value that a random checkpoint need not have.
+#[test]
+fn a_window_or_a_cap_is_stated_or_null() {
+    for (name, key) in [
+        ("mistral", "sliding_window"),
+        ("gemma2", "attn_logit_softcapping"),
+        ("gemma2", "final_logit_softcapping"),
+    ] {
+        let said = format!("{key}: is missing; null stands for none");
+        assert_refused(
+            &Checkpoint::tiny(name).remove(key),
+            &format!("{name} without {key}"),
+            &said,
+        );
+        assert_eq!(refusal(&Checkpoint::tiny(name).set(key, json!(null))), None, "{name}: {key}");
+    }
+}
+
 #[test]
 fn every_family_refuses_what_it_does_not_compute() {
     for name in tiny_names() {

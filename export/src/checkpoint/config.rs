@@ -218,6 +218,18 @@ impl Keys {
         value.ok_or_else(|| self.refuse(key, "is missing"))
     }
 
+    /// Refuses a config without `key`, which may be null. For keys whose absence the reference
+    /// takes for a value of its own, and null for none.
+    ///
+    /// # Errors
+    /// When it is absent.
+    pub fn stated(&self, key: &str) -> Result<(), Error> {
+        match self.values.contains_key(key) {
+            true => Ok(()),
+            false => Err(self.refuse(key, "is missing; null stands for none")),
+        }
+    }
+
     /// Takes `key`, which may only be absent or equal to `only`: any other value would change the
     /// computation in a way that the family does not know.
     ///

@@ -39,6 +39,9 @@ pub(super) const GEMMA3: Family = Family {
 };
 
 fn gemma2(config: &mut Config) -> Result<ModelSpec, Error> {
+    for cap in ["attn_logit_softcapping", "final_logit_softcapping"] {
+        config.stated(cap)?;
+    }
     let decoder = decoder(config)?;
     let rope = decoder.rope().read(config)?;
     let softcap = config.positive("attn_logit_softcapping")?.map(|cap| cap as f32);

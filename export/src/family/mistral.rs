@@ -15,6 +15,7 @@ pub(super) const FAMILY: Family = Family {
 };
 
 fn read(config: &mut Config) -> Result<ModelSpec, Error> {
+    config.stated("sliding_window")?;
     let decoder = Decoder::read(config, false)?;
     let attention = AttentionSpec {
         window: config.count("sliding_window")?,

@@ -73,12 +73,15 @@ fn dense(
     Ok(decoder.model(family, layers.collect()))
 }
 
+/// `max_window_layers` when absent.
+const MAX_WINDOW_LAYERS: usize = 28;
+
 /// Takes the window of each layer. `sliding_window` counts only with `use_sliding_window`, and then
 /// from layer `max_window_layers` on, unless `layer_types` says which.
 fn windows(config: &mut Config, layers: usize) -> Result<Vec<Option<usize>>, Error> {
     let window = config.count("sliding_window")?;
     let used = config.boolean("use_sliding_window")?.unwrap_or(false);
-    let first = config.whole("max_window_layers")?.unwrap_or(usize::MAX);
+    let first = config.whole("max_window_layers")?.unwrap_or(MAX_WINDOW_LAYERS);
     let sliding = layer_types(config, layers, SLIDING_OR_FULL, |l| used && l >= first)?;
     if !sliding.contains(&true) {
         return Ok(vec![None; layers]);
