@@ -1,11 +1,13 @@
 //! Answers a request with what the engine says of it (sequence mode §18).
 
 use tlaloc_engine::Refusal;
+use tlaloc_pjrt::Client;
 use triton_backend::{DataType, Error, Response};
 
 use super::executor::Logits;
 use super::intake::Wants;
 use crate::config::Outputs;
+use crate::gpu;
 
 /// Where a request's logits are: a call's, and the row in it.
 pub struct Answer<'a> {
@@ -17,6 +19,8 @@ pub struct Answer<'a> {
     pub vocab: usize,
     /// KV pages and ring pages held.
     pub pages: [i32; 2],
+    /// Copies to clients that take outputs on a GPU.
+    pub client: &'a Client,
 }
 
 /// Writes the outputs that were asked for.
@@ -26,20 +30,22 @@ pub fn fill(
     outputs: &Outputs,
     answer: &Answer<'_>,
 ) -> Result<(), Error> {
-    let Answer { logits, row, vocab, pages } = *answer;
+    let Answer { logits, row, vocab, pages, client } = *answer;
     if let Some(name) = outputs.logits.as_deref().filter(|_| wants.logits) {
         let shape = [1, i64::try_from(vocab).unwrap_or(i64::MAX)];
         logits
-            .with_row(row, vocab, |row| response.output(name, DataType::Fp32, &shape, row))
+            .with_row(row, vocab, |row| {
+                gpu::write_output(response, name, DataType::Fp32, &shape, row, client)
+            })
             .map_err(Error::internal)
             .flatten()?;
     }
     if let Some(name) = outputs.pages.as_deref().filter(|_| wants.pages) {
-        integers(response, name, &pages)?;
+        integers(response, name, &pages, client)?;
     }
     if let Some(name) = outputs.next_token.as_deref().filter(|_| wants.next_token) {
         let next = logits.with_row(row, vocab, greedy).map_err(Error::internal)?;
-        integers(response, name, &[next])?;
+        integers(response, name, &[next], client)?;
     }
     Ok(())
 }
@@ -56,9 +62,15 @@ pub fn refusal(model: &str, refusal: &Refusal) -> Error {
 }
 
 /// INT32 `[1, n]`.
-fn integers(response: &mut Response<'_>, name: &str, values: &[i32]) -> Result<(), Error> {
+fn integers(
+    response: &mut Response<'_>,
+    name: &str,
+    values: &[i32],
+    client: &Client,
+) -> Result<(), Error> {
     let shape = [1, i64::try_from(values.len()).unwrap_or(i64::MAX)];
-    response.output(name, DataType::Int32, &shape, bytemuck::cast_slice(values))
+    let bytes = bytemuck::cast_slice(values);
+    gpu::write_output(response, name, DataType::Int32, &shape, bytes, client)
 }
 
 /// Index of the largest of f32 little-endian values; the first where several are.

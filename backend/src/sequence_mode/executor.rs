@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tlaloc_engine::{CallFailure, Engine, Nanos, Outcome};
-use tlaloc_pjrt::{Argument, Buffer, Pending};
+use tlaloc_pjrt::{Argument, Buffer, Client, Pending};
 use tracing::{debug, info, warn};
 use triton_backend::now_ns;
 
@@ -65,7 +65,7 @@ impl Executor {
     /// Zeroes a set of pools and prepares the step inputs.
     pub fn new(model: Arc<DeviceModel>, options: Options) -> Result<Self, tlaloc_pjrt::Error> {
         let pools = model.zeroed_pools()?;
-        let staged = options.pack_step_inputs && model.client.shares_host_memory();
+        let staged = options.pack_step_inputs && model.client.stages_inputs();
         let entries = model
             .programs
             .iter()
@@ -124,6 +124,11 @@ impl Executor {
                 }
             };
         format!("{pools}; {inputs}; {logits}")
+    }
+
+    /// The client of the device.
+    pub fn client(&self) -> &Client {
+        &self.model.client
     }
 
     /// Bytes of all pools.

@@ -10,6 +10,7 @@ use slab::Slab;
 use tlaloc_engine::{
     Arrival, Batching, Engine, Geometry, Level, Nanos, Reply, Settings, Step, Ticket,
 };
+use tlaloc_pjrt::Client;
 use tracing::{Span, debug, error, info, warn};
 use triton_backend::{Instance, InstanceContext, Request, Requests, Times, now_ns};
 
@@ -25,6 +26,7 @@ pub struct SequenceInstance {
     shared: Arc<Shared>,
     model: Arc<SequenceModel>,
     geometry: Geometry,
+    client: Arc<Client>,
     /// Memory of [`SequenceInstance::execute`], kept between calls.
     intake: Mutex<Intake>,
     thread: Option<JoinHandle<()>>,
@@ -87,6 +89,7 @@ impl SequenceInstance {
         }
 
         let geometry = Geometry::of(&device.artifact);
+        let client = device.client.clone();
         let shared = Arc::new(Shared::default());
         let worker = Worker {
             shared: shared.clone(),
@@ -105,7 +108,7 @@ impl SequenceInstance {
             .spawn(move || span.in_scope(|| worker.run()))
             .map_err(Error::Thread)?;
         let (model, thread) = (model.clone(), Some(thread));
-        Ok(SequenceInstance { shared, model, geometry, intake: Mutex::default(), thread })
+        Ok(SequenceInstance { shared, model, geometry, client, intake: Mutex::default(), thread })
     }
 
     /// Takes requests over. They are answered by the instance thread; only without backend batching
@@ -115,8 +118,8 @@ impl SequenceInstance {
         let Intake { mut incoming, mut bytes } = std::mem::take(&mut *self.intake.lock());
         for request in requests {
             let spare = self.shared.inbox.lock().spare.pop().unwrap_or_default();
-            let (config, geometry) = (&self.model.config, &self.geometry);
-            let parsed = intake::parse(&request, config, geometry, spare, &mut bytes);
+            let (config, geometry, client) = (&self.model.config, &self.geometry, &self.client);
+            let parsed = intake::parse(&request, config, geometry, client, spare, &mut bytes);
             incoming.push(Incoming { request, parsed, at });
         }
         {
@@ -327,7 +330,8 @@ impl Worker {
             }
             let key = usize::try_from(reply.ticket.0).unwrap_or(usize::MAX);
             let Some((request, wants)) = self.held.try_remove(key) else { continue };
-            answer(&self.model, &self.reports, request, wants, &reply, &self.logits, vocab);
+            let outputs = Computed { logits: &self.logits, vocab, client: self.executor.client() };
+            answer(&self.model, &self.reports, request, wants, &reply, &outputs);
         }
         self.logits.clear();
         self.reports.report_batch(
@@ -354,6 +358,15 @@ impl Worker {
     }
 }
 
+/// What a batch has computed.
+struct Computed<'a> {
+    /// Of each call.
+    logits: &'a [Option<Logits>],
+    /// Size of a row.
+    vocab: usize,
+    client: &'a Client,
+}
+
 /// Sends the answer, reports the request and releases it.
 fn answer(
     model: &SequenceModel,
@@ -361,9 +374,9 @@ fn answer(
     request: Request,
     wants: Wants,
     reply: &Reply,
-    logits: &[Option<Logits>],
-    vocab: usize,
+    computed: &Computed<'_>,
 ) {
+    let Computed { logits, vocab, client } = *computed;
     let answered = match &reply.result {
         Err(refusal) => request.fail(answer::refusal(&model.name, refusal)),
         // Only ended its sequence: an answer without outputs.
@@ -377,7 +390,7 @@ fn answer(
             })?;
             let held = [reply.held.pages, reply.held.ring_pages];
             let pages = held.map(|pages| i32::try_from(pages).unwrap_or(i32::MAX));
-            let answer = Answer { logits, row: row.row, vocab, pages };
+            let answer = Answer { logits, row: row.row, vocab, pages, client };
             answer::fill(response, wants, &model.config.outputs, &answer).map_err(|error| {
                 triton_backend::Error::internal(format!(
                     "model '{}': the request ran and its tokens are appended, but its outputs \

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use tlaloc_engine::{Geometry, Refusal, SequenceId};
+use tlaloc_pjrt::Client;
 use triton_backend::{CorrelationId, DataType, ParameterValue, Request};
 
 use crate::config::{Outputs, SequenceConfig};
+use crate::gpu;
 
 /// The outputs that a request is answered with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +39,7 @@ pub fn parse(
     request: &Request,
     config: &SequenceConfig,
     geometry: &Geometry,
+    client: &Client,
     tokens: Vec<i32>,
     bytes: &mut Vec<u8>,
 ) -> Parsed {
@@ -46,7 +49,7 @@ pub fn parse(
         CorrelationId::Number(id) => Some(SequenceId::Number(id)),
         CorrelationId::Text(id) => Some(SequenceId::Text(Arc::from(id.as_str()))),
     };
-    let tokens = read_tokens(request, &config.tokens, tokens, bytes).and_then(|tokens| {
+    let tokens = read_tokens(request, &config.tokens, client, tokens, bytes).and_then(|tokens| {
         check_id(sequence.as_ref(), config)?;
         check_parameters(request)?;
         geometry.check_tokens(&tokens, flags.start, flags.end)?;
@@ -130,6 +133,7 @@ fn numbers(value: &ParameterValue<'_>) -> Option<Vec<i64>> {
 fn read_tokens(
     request: &Request,
     name: &str,
+    client: &Client,
     mut tokens: Vec<i32>,
     bytes: &mut Vec<u8>,
 ) -> Result<Vec<i32>, Refusal> {
@@ -145,7 +149,7 @@ fn read_tokens(
     let [1, count] = input.shape() else {
         return Err(wrong(format!("shape {:?}", input.shape())));
     };
-    input.read_into(bytes).map_err(|error| Refusal::Malformed(error.to_string()))?;
+    gpu::read_input(&input, bytes, client).map_err(|error| Refusal::Malformed(error.to_string()))?;
     let whole = usize::try_from(*count).ok().and_then(|count| count.checked_mul(4));
     if whole != Some(bytes.len()) {
         return Err(wrong(format!("{} bytes for {count} tokens", bytes.len())));

@@ -2,12 +2,15 @@
 
 use std::ops::Range;
 
-use triton_backend::{DataType, Error, OutputMemory, Response};
+use tlaloc_pjrt::Client;
+use triton_backend::{DataType, Error, GpuMemory, OutputBuffer, OutputMemory, Response};
 
 use super::block::Block;
 use super::config::ConfigTensor;
+use super::paths::{Delivered, Reason};
 use super::placement::Left;
 use crate::dtype::data_type;
+use crate::gpu;
 
 /// The outputs of one execution.
 pub struct Outputs {
@@ -35,6 +38,17 @@ pub struct Rows {
     pub count: usize,
 }
 
+/// How outputs may go to GPU memory.
+#[derive(Clone, Copy, Debug)]
+pub struct ToGpu<'a> {
+    /// Of the device that the execution ran on.
+    pub client: &'a Client,
+    /// Whether they may stay on the device.
+    pub zero_copy: bool,
+    /// Whether the execution was one request's alone, which fills it.
+    pub direct: bool,
+}
+
 impl Outputs {
     /// Takes over what an execution left.
     pub fn new(left: Vec<Left>, batch: Option<usize>) -> Self {
@@ -42,8 +56,7 @@ impl Outputs {
         Outputs { outputs: left.into_iter().map(output).collect(), batch, blocks: Vec::new() }
     }
 
-    /// Writes a request's rows of the output of this index to its response, unless they are there;
-    /// false where they are.
+    /// Writes a request's rows of the output of this index to its response, unless they are there.
     ///
     /// # Errors
     /// Triton has no memory for it, or it cannot be read.
@@ -53,20 +66,27 @@ impl Outputs {
         declared: &ConfigTensor,
         rows: Rows,
         response: &mut Response<'_>,
-    ) -> Result<bool, Error> {
+        to_gpu: ToGpu<'_>,
+    ) -> Result<Option<Delivered>, Error> {
         let missing = "the execution did not leave it";
         let output = self.outputs.get_mut(index).ok_or_else(|| unreadable(declared, &missing))?;
         let (shape, bytes) = match &output.left {
-            Left::Delivered => return Ok(false),
+            Left::Delivered => return Ok(None),
             Left::Device(buffer) => (buffer.dims(), buffer.bytes()),
             Left::Host(block, dims) => (dims.as_slice(), block.len()),
         };
         let (shape, range) = part(shape, bytes, declared, self.batch, rows);
         // Configured types are all Triton's.
         let data_type = data_type(declared.dtype).unwrap_or(DataType::Bytes);
-        let memory = response.output_buffer(&declared.name, data_type, &shape, range.len())?;
-        output.read(range, memory).map_err(|reason| unreadable(declared, &reason))?;
-        Ok(true)
+        let name = &declared.name;
+        let delivered = match response.output_buffer(name, data_type, &shape, range.len())? {
+            OutputBuffer::Host(memory) => output.read(range, memory).map(|()| Delivered::Copied),
+            OutputBuffer::Gpu(memory) if !to_gpu.client.reaches_device_memory() => {
+                return Err(Error::gpu_output(name, &memory));
+            }
+            OutputBuffer::Gpu(memory) => output.read_to_gpu(range, &memory, to_gpu),
+        };
+        delivered.map(Some).map_err(|reason| unreadable(declared, &reason))
     }
 }
 
@@ -111,6 +131,23 @@ fn unreadable(declared: &ConfigTensor, reason: &dyn std::fmt::Display) -> Error 
 }
 
 impl Output {
+    /// Copies a part to GPU memory of its size.
+    fn read_to_gpu(
+        &mut self,
+        range: Range<usize>,
+        memory: &GpuMemory<'_>,
+        to_gpu: ToGpu<'_>,
+    ) -> Result<Delivered, String> {
+        let reason = match to_gpu.on_device(&self.left, memory) {
+            Ok(()) => return Ok(Delivered::OnDevice),
+            Err(reason) => reason,
+        };
+        let mut bytes = vec![0; range.len()];
+        self.read(range, &mut bytes)?;
+        gpu::deliver(to_gpu.client, &bytes, memory).map_err(|error| error.to_string())?;
+        Ok(Delivered::ThroughHost(reason))
+    }
+
     /// Copies a part to memory of its size.
     fn read(&mut self, range: Range<usize>, memory: &mut [u8]) -> Result<(), String> {
         let buffer = match &self.left {
@@ -129,6 +166,28 @@ impl Output {
             buffer.copy_to_host(&mut self.copy).map_err(|error| error.to_string())?;
         }
         copy(&self.copy, range, memory)
+    }
+}
+
+impl ToGpu<'_> {
+    /// Copies an output within the device, or tells why it has to go through the host. The copy has
+    /// ended when this returns.
+    fn on_device(self, left: &Left, memory: &GpuMemory<'_>) -> Result<(), Reason> {
+        let Left::Device(buffer) = left else { return Err(Reason::NotDense) };
+        if !self.zero_copy {
+            return Err(Reason::ZeroCopyOff);
+        }
+        if let Some(reason) = Reason::unreached(self.client, memory) {
+            return Err(reason);
+        }
+        if !self.direct {
+            return Err(Reason::Batched);
+        }
+        match buffer.copy_on_device(&mut gpu::bytes(memory)) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Reason::NotDense),
+            Err(error) => Err(Reason::Refused(error.to_string())),
+        }
     }
 }
 

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use tlaloc_pjrt::{Argument, Buffer, Client, ElementType, HostView, Staging};
-use triton_backend::OutputMemory;
+use tlaloc_pjrt::{Argument, Buffer, Client, ElementType, Staging, View};
+use triton_backend::{GpuMemory, OutputMemory, Piece};
 
 use super::binding::{self, Plan, Target};
 use super::block::Block;
 use super::device::{DeviceModel, Program, pjrt_shape};
 use super::grouping::Group;
 use super::intake::{Bytes, Prepared};
-use super::paths::{Paths, Reason};
+use super::paths::{Paths, Place, Reason};
 use super::placement::{Left, Placement};
 use crate::dtype::{element_type, signed};
+use crate::gpu;
 
 /// The states of one instance and the memory that its executions need.
 pub struct Executor {
@@ -41,7 +42,7 @@ struct Gather {
 /// An input as it is passed.
 enum Given<'a> {
     /// The request's own memory.
-    InPlace(HostView<'a>),
+    InPlace(View<'a>),
     /// Gathered where the device reads it.
     Gathered,
     /// A copy on the device.
@@ -141,27 +142,30 @@ impl Executor {
             {
                 match in_place(&self.device.client, self.zero_copy, element, &dims, bytes) {
                     Ok(view) => {
-                        self.paths.input_in_place(index);
+                        self.paths.input_in_place(index, bytes.place());
                         given.push(Given::InPlace(view));
                         continue;
                     }
-                    Err(Some(reason)) => self.paths.input_copied(index, &reason),
+                    Err(Some(reason)) => self.paths.input_copied(index, bytes.place(), &reason),
                     Err(None) => {}
                 }
             }
-            let pieces = input.flat_map(|bytes| bytes.pieces().iter().copied());
+            let pieces = input.flat_map(|bytes| bytes.pieces());
+            let fetch = |from: &GpuMemory<'_>, to: &mut [u8]| {
+                gpu::fetch(&self.device.client, from, to)
+            };
             if self.device.client.shares_host_memory() {
                 let staging = match &mut gather.staging {
                     Some(staging) => staging,
                     none => none.insert(Staging::new(&self.device.client, [pjrt_shape(tensor)?])?),
                 };
                 if let Some(memory) = staging.inputs_mut()?.next() {
-                    fill(memory, pieces);
+                    fill(memory, pieces, fetch)?;
                 }
                 given.push(Given::Gathered);
             } else {
                 gather.host.resize(tensor.bytes(), 0);
-                fill(&mut gather.host, pieces);
+                fill(&mut gather.host, pieces, fetch)?;
                 let uploaded = self.device.client.upload(element, &dims, &gather.host)?;
                 given.push(Given::Uploaded(uploaded));
             }
@@ -222,34 +226,47 @@ fn in_place<'a>(
     element: ElementType,
     dims: &[i64],
     bytes: &Bytes<'a>,
-) -> Result<HostView<'a>, Option<Reason>> {
-    if !client.shares_host_memory() {
+) -> Result<View<'a>, Option<Reason>> {
+    if bytes.place() == Place::Host && !client.shares_host_memory() {
         return Err(None);
     }
     if !zero_copy {
         return Err(Some(Reason::ZeroCopyOff));
     }
-    match bytes {
-        Bytes::Pieces(pieces) => Err(Some(Reason::Pieces(pieces.len()))),
-        Bytes::Whole([]) => Err(None),
-        Bytes::Whole(bytes) => match client.view_host(element, dims, bytes) {
-            Ok(Some(view)) => Ok(view),
-            Ok(None) => Err(Some(Reason::Unaligned(client.view_alignment()))),
-            Err(error) => Err(Some(Reason::Refused(error.to_string()))),
+    let viewed = match bytes {
+        Bytes::Pieces(pieces) => return Err(Some(Reason::Pieces(pieces.len()))),
+        Bytes::Whole(Piece::Host([])) => return Err(None),
+        Bytes::Whole(Piece::Host(bytes)) => client.view_host(element, dims, bytes),
+        Bytes::Whole(Piece::Gpu(memory)) => match Reason::unreached(client, memory) {
+            Some(reason) => return Err(Some(reason)),
+            None => client.view_device(element, dims, &gpu::bytes(memory)),
         },
+    };
+    match viewed {
+        Ok(Some(view)) => Ok(view),
+        Ok(None) => Err(Some(Reason::Unaligned(client.view_alignment()))),
+        Err(error) => Err(Some(Reason::Refused(error.to_string()))),
     }
 }
 
-/// Writes the pieces one behind the other, and zeros behind the last.
-fn fill<'a>(mut memory: &mut [u8], pieces: impl Iterator<Item = &'a [u8]>) {
+/// Writes the pieces one behind the other, and zeros behind the last. `fetch` copies from GPUs.
+fn fill<'a>(
+    mut memory: &mut [u8],
+    pieces: impl Iterator<Item = &'a Piece<'a>>,
+    mut fetch: impl FnMut(&GpuMemory<'a>, &mut [u8]) -> Result<(), tlaloc_pjrt::Error>,
+) -> Result<(), tlaloc_pjrt::Error> {
     for piece in pieces {
-        let length = piece.len().min(memory.len());
-        let (head, rest) = memory.split_at_mut(length);
         // Sizes were checked: the pieces are no longer than the memory.
-        head.copy_from_slice(piece.get(..length).unwrap_or_default());
+        let length = piece.byte_size().min(memory.len());
+        let (head, rest) = memory.split_at_mut(length);
+        match piece {
+            Piece::Host(bytes) => head.copy_from_slice(bytes.get(..length).unwrap_or_default()),
+            Piece::Gpu(from) => fetch(from, head)?,
+        }
         memory = rest;
     }
     memory.fill(0);
+    Ok(())
 }
 
 #[cfg(test)]
@@ -259,7 +276,8 @@ mod tests {
     #[test]
     fn what_is_not_filled_is_zero() {
         let mut memory = [9; 6];
-        fill(&mut memory, [&[1, 2][..], &[], &[3]].into_iter());
+        let pieces = [&[1, 2][..], &[], &[3]].map(Piece::Host);
+        fill(&mut memory, pieces.iter(), |_, _| unreachable!("nothing is on a GPU")).unwrap();
         assert_eq!(memory, [1, 2, 3, 0, 0, 0]);
     }
 }

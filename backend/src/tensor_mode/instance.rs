@@ -3,23 +3,26 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tlaloc_pjrt::Client;
 use tracing::info;
 use triton_backend::{
     Code, Error as TritonError, Instance, InstanceContext, Request, Requests, Times, now_ns,
 };
 
 use super::TensorModel;
-use super::answer::{Outputs, Rows};
+use super::answer::{Outputs, Rows, ToGpu};
 use super::error::Error;
 use super::executor::Executor;
 use super::grouping::{Group, group};
 use super::intake::{Prepared, prepare};
+use super::paths::Delivered;
 use super::placement::memories;
 
 /// A model instance. Triton calls it from one thread at a time, and several instances at once.
 pub struct TensorInstance {
     model: Arc<TensorModel>,
     reports: Instance,
+    client: Arc<Client>,
     executor: Mutex<Executor>,
 }
 
@@ -34,6 +37,8 @@ enum Outcome {
 /// What became of a group.
 struct Executed {
     outputs: Result<Outputs, (Code, String)>,
+    /// Of one request, which fills it.
+    direct: bool,
     compute_start: u64,
     compute_end: u64,
 }
@@ -68,6 +73,7 @@ impl TensorInstance {
         Ok(TensorInstance {
             model: model.clone(),
             reports: context.instance(),
+            client: device.client.clone(),
             executor: Mutex::new(executor),
         })
     }
@@ -88,8 +94,10 @@ impl TensorInstance {
 
     fn run(&self, requests: &[Request], called: u64) -> (Vec<Outcome>, Vec<Executed>) {
         let TensorModel { config, buckets, common, .. } = &*self.model;
-        let prepared: Vec<(u64, Result<Prepared<'_>, String>)> =
-            requests.iter().map(|request| (now_ns(), prepare(request, config, buckets))).collect();
+        let prepared: Vec<(u64, Result<Prepared<'_>, String>)> = requests
+            .iter()
+            .map(|request| (now_ns(), prepare(request, config, buckets, &self.client)))
+            .collect();
         let members = prepared.iter().enumerate().filter_map(|(index, (_, prepared))| {
             prepared.as_ref().ok().map(|prepared| prepared.member(index))
         });
@@ -147,7 +155,8 @@ impl TensorInstance {
             Err(error) => {
                 let now = now_ns();
                 let outputs = Err((error.code(), error.to_string()));
-                return Executed { outputs, compute_start: now, compute_end: now };
+                let direct = group.is_direct();
+                return Executed { outputs, direct, compute_start: now, compute_end: now };
             }
         };
         let compute_start = now_ns();
@@ -158,17 +167,20 @@ impl TensorInstance {
             let mut outputs = Outputs::new(left, rows);
             for (index, memory) in memories.iter_mut().enumerate() {
                 let Some(memory) = memory else { continue };
-                match outputs.deliver(index, memory)? {
-                    true => paths.output_copied(index),
-                    false => paths.output_in_place(index),
-                }
+                paths.output(
+                    index,
+                    match outputs.deliver(index, memory)? {
+                        true => &Delivered::Copied,
+                        false => &Delivered::InPlace,
+                    },
+                );
             }
             Ok(outputs)
         });
         let times = Times { start: called, compute_start, compute_end, end: now_ns() };
         self.reports.report_batch(group.rows as u64, times);
         let outputs = delivered.map_err(|reason| (Code::Internal, reason));
-        Executed { outputs, compute_start, compute_end }
+        Executed { outputs, direct: group.is_direct(), compute_start, compute_end }
     }
 
     fn answer(&self, request: Request, outcome: Outcome, executed: &mut [Executed]) {
@@ -185,7 +197,9 @@ impl TensorInstance {
         };
         // Dropped, a request is answered with INTERNAL; every one that ran has a group.
         let Some(executed) = executed.get_mut(group) else { return };
-        let Executed { outputs, compute_start, compute_end } = executed;
+        let Executed { outputs, direct, compute_start, compute_end } = executed;
+        let zero_copy = self.model.common.zero_copy;
+        let to_gpu = ToGpu { client: &self.client, zero_copy, direct: *direct };
         let answered = match outputs {
             Err((code, reason)) => request.fail(TritonError::new(*code, named(reason))),
             Ok(outputs) => {
@@ -196,11 +210,11 @@ impl TensorInstance {
                     for (index, (tensor, _)) in
                         declared.iter().zip(&wanted).enumerate().filter(|(_, (_, wanted))| **wanted)
                     {
-                        let copied = outputs
-                            .write(index, tensor, rows, response)
+                        let delivered = outputs
+                            .write(index, tensor, rows, response, to_gpu)
                             .map_err(|error| TritonError::new(error.code(), named(&error)))?;
-                        if copied {
-                            self.model.paths.output_copied(index);
+                        if let Some(delivered) = delivered {
+                            self.model.paths.output(index, &delivered);
                         }
                     }
                     Ok(())

@@ -1,11 +1,13 @@
 //! Reads and checks a request (tensor mode §9).
 
 use tlaloc_artifact::DType;
-use triton_backend::{Input, Request};
+use tlaloc_pjrt::Client;
+use triton_backend::{Error, GpuMemory, Input, Piece, Request};
 
 use super::buckets::Buckets;
 use super::config::{ConfigTensor, TensorConfig};
 use super::grouping::Member;
+use super::paths::Place;
 use crate::dtype::data_type;
 
 /// A request that can be served.
@@ -21,9 +23,9 @@ pub struct Prepared<'a> {
 /// The bytes of an input: in how many pieces they come is Triton's choice.
 pub enum Bytes<'a> {
     /// In one piece, or none.
-    Whole(&'a [u8]),
+    Whole(Piece<'a>),
     /// In several.
-    Pieces(Vec<&'a [u8]>),
+    Pieces(Vec<Piece<'a>>),
 }
 
 impl<'a> Bytes<'a> {
@@ -34,15 +36,28 @@ impl<'a> Bytes<'a> {
             return Ok(Bytes::Pieces(pieces));
         }
         let whole = pieces.next().transpose().map_err(|error| error.to_string())?;
-        Ok(Bytes::Whole(whole.unwrap_or_default()))
+        Ok(Bytes::Whole(whole.unwrap_or(Piece::Host(&[]))))
     }
 
     /// The pieces in order.
-    pub fn pieces(&self) -> &[&'a [u8]] {
+    pub fn pieces(&self) -> &[Piece<'a>] {
         match self {
             Bytes::Whole(bytes) => std::slice::from_ref(bytes),
             Bytes::Pieces(pieces) => pieces,
         }
+    }
+
+    /// Some piece on a GPU.
+    fn on_gpu(&self) -> Option<&GpuMemory<'a>> {
+        self.pieces().iter().find_map(|piece| match piece {
+            Piece::Gpu(memory) => Some(memory),
+            Piece::Host(_) => None,
+        })
+    }
+
+    /// Where they are.
+    pub fn place(&self) -> Place {
+        self.on_gpu().map_or(Place::Host, |_| Place::Gpu)
     }
 }
 
@@ -61,6 +76,7 @@ pub fn prepare<'a>(
     request: &'a Request,
     config: &TensorConfig,
     buckets: &Buckets,
+    client: &Client,
 ) -> Result<Prepared<'a>, String> {
     let mut given: Vec<Input<'a>> = Vec::with_capacity(config.inputs.len());
     for input in request.inputs() {
@@ -77,7 +93,7 @@ pub fn prepare<'a>(
             .iter()
             .find(|input| input.name() == declared.name)
             .ok_or_else(|| format!("the request has no input '{}'", declared.name))?;
-        inputs.push(checked(input, declared)?);
+        inputs.push(checked(input, declared, client)?);
         shapes.push(input.shape());
     }
     let (class, rows) = buckets.classify(&shapes)?;
@@ -85,7 +101,11 @@ pub fn prepare<'a>(
 }
 
 /// The bytes of an input that has the declared type, and as many bytes as its shape says.
-fn checked<'a>(input: &Input<'a>, declared: &ConfigTensor) -> Result<Bytes<'a>, String> {
+fn checked<'a>(
+    input: &Input<'a>,
+    declared: &ConfigTensor,
+    client: &Client,
+) -> Result<Bytes<'a>, String> {
     let name = input.name();
     if data_type(declared.dtype) != Some(input.data_type()) {
         let expected = data_type(declared.dtype).map(|expected| expected.to_string());
@@ -107,8 +127,16 @@ fn checked<'a>(input: &Input<'a>, declared: &ConfigTensor) -> Result<Bytes<'a>, 
         ));
     }
     let bytes = Bytes::of(input)?;
+    if let Some(memory) = bytes.on_gpu().filter(|_| !client.reaches_device_memory()) {
+        return Err(Error::gpu_input(name, memory).to_string());
+    }
     if declared.dtype == DType::Bool {
-        let odd = bytes.pieces().iter().flat_map(|piece| piece.iter()).find(|byte| **byte > 1);
+        // What is on a GPU is not seen here.
+        let seen = bytes.pieces().iter().filter_map(|piece| match piece {
+            Piece::Host(bytes) => Some(*bytes),
+            Piece::Gpu(_) => None,
+        });
+        let odd = seen.flatten().find(|byte| **byte > 1);
         if let Some(odd) = odd {
             return Err(format!("input '{name}' holds the byte {odd} where BOOL has 0 and 1"));
         }

@@ -170,10 +170,20 @@ impl Loading<'_> {
 /// The line that ends a load (tensor mode §8).
 fn ready(device: &DeviceModel, config: &TensorConfig, common: &CommonSettings) -> String {
     let client = &device.client;
-    let tensors = match (common.zero_copy, client.shares_host_memory()) {
-        (true, true) => "tensors in host memory are read in place and written once",
-        (false, true) => "tensors in host memory are copied (zero_copy is false)",
-        (_, false) => "tensors in host memory are copied to the device and back",
+    let tensors = if client.reaches_device_memory() {
+        match (common.zero_copy, client.supports_views()) {
+            (false, _) => "GPU-memory tensors go through the host (zero_copy is false)",
+            (true, true) => "GPU-memory tensors are read in place and written device to device",
+            (true, false) => {
+                "GPU-memory tensors go through the host (the plugin has no device views)"
+            }
+        }
+    } else {
+        match (common.zero_copy, client.shares_host_memory()) {
+            (true, true) => "tensors in host memory are read in place and written once",
+            (false, true) => "tensors in host memory are copied (zero_copy is false)",
+            (_, false) => "tensors in host memory are copied to the device and back",
+        }
     };
     let mut line = format!("{} ready; {tensors}", client.device_name());
     if config.max_batch_size > 0 {

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tlaloc_pjrt::Client;
 use tracing::{Span, info};
+use triton_backend::GpuMemory;
 
 use super::config::TensorConfig;
 
@@ -19,17 +21,63 @@ pub struct Paths {
 #[derive(Debug)]
 struct Told {
     name: String,
+    host: Ways,
+    gpu: Ways,
+}
+
+/// Of each place of a tensor.
+#[derive(Debug, Default)]
+struct Ways {
     direct: AtomicBool,
     copied: AtomicBool,
 }
 
-/// Why an input is not read where it lies.
+impl Told {
+    fn ways(&self, place: Place) -> &Ways {
+        match place {
+            Place::Host => &self.host,
+            Place::Gpu => &self.gpu,
+        }
+    }
+}
+
+/// Where a client has a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In host memory.
+    Host,
+    /// In a GPU's.
+    Gpu,
+}
+
+/// How an output came to its client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delivered {
+    /// The execution wrote it to the client's host memory.
+    InPlace,
+    /// It was copied to host memory.
+    Copied,
+    /// It was copied to the client's GPU memory without leaving the GPU.
+    OnDevice,
+    /// It was copied to GPU memory by way of the host.
+    ThroughHost(Reason),
+}
+
+/// Why a tensor does not go the direct way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The model's parameter says so.
     ZeroCopyOff,
     /// The device cannot read it there.
     Unaligned(usize),
+    /// The plugin cannot lay arrays over memory.
+    NoViews,
+    /// It is on the GPU of this ordinal, the model on another.
+    OtherGpu(i64),
+    /// Several requests share the execution, or its rows do not fill it.
+    Batched,
+    /// The device stores the result with gaps, or in another order.
+    NotDense,
     /// It is in several pieces.
     Pieces(usize),
     /// The plugin refused, in these words.
@@ -43,8 +91,25 @@ impl fmt::Display for Reason {
             Reason::Unaligned(alignment) => {
                 write!(f, "it is not aligned to {alignment} bytes")
             }
+            Reason::NoViews => f.write_str("the plugin has no device views"),
+            Reason::OtherGpu(device) => write!(f, "it is on GPU {device}"),
+            Reason::Batched => f.write_str("it is part of a batch"),
+            Reason::NotDense => f.write_str("its device storage is not dense row-major"),
             Reason::Pieces(count) => write!(f, "it comes in {count} pieces"),
             Reason::Refused(reason) => write!(f, "the device cannot read it there: {reason}"),
+        }
+    }
+}
+
+impl Reason {
+    /// Why the device of a client does not touch GPU memory; none where it can.
+    pub fn unreached(client: &Client, memory: &GpuMemory<'_>) -> Option<Self> {
+        if !client.supports_views() {
+            Some(Reason::NoViews)
+        } else if memory.device() != i64::from(client.ordinal()) {
+            Some(Reason::OtherGpu(memory.device()))
+        } else {
+            None
         }
     }
 }
@@ -54,8 +119,8 @@ impl Paths {
     pub fn new(config: &TensorConfig) -> Self {
         let told = |name: &String| Told {
             name: name.clone(),
-            direct: AtomicBool::new(false),
-            copied: AtomicBool::new(false),
+            host: Ways::default(),
+            gpu: Ways::default(),
         };
         Paths {
             span: Span::current(),
@@ -65,46 +130,55 @@ impl Paths {
     }
 
     /// An input is read where it lies.
-    pub fn input_in_place(&self, input: usize) {
+    pub fn input_in_place(&self, input: usize, place: Place) {
         let Some(told) = self.inputs.get(input) else { return };
-        if first(&told.direct) {
+        if first(&told.ways(place).direct) {
+            let from = match place {
+                Place::Host => "host",
+                Place::Gpu => "GPU",
+            };
             info!(
                 parent: &self.span,
-                "input '{}' is read in place from host memory (no host copy)", told.name
+                "input '{}' is read in place from {from} memory (no host copy)", told.name
             );
         }
     }
 
     /// An input is copied to memory that the device reads.
-    pub fn input_copied(&self, input: usize, reason: &Reason) {
+    pub fn input_copied(&self, input: usize, place: Place, reason: &Reason) {
         let Some(told) = self.inputs.get(input) else { return };
-        if first(&told.copied) {
-            info!(
-                parent: &self.span,
-                "input '{}' is in host memory and is copied: {reason}", told.name
-            );
+        if first(&told.ways(place).copied) {
+            let what = match place {
+                Place::Host => "is in host memory and is copied",
+                Place::Gpu => "is in GPU memory and goes through the host",
+            };
+            info!(parent: &self.span, "input '{}' {what}: {reason}", told.name);
         }
     }
 
-    /// An output is written to the client's memory by the execution.
-    pub fn output_in_place(&self, output: usize) {
+    /// An output is where its client wants it.
+    pub fn output(&self, output: usize, how: &Delivered) {
         let Some(told) = self.outputs.get(output) else { return };
-        if first(&told.direct) {
-            info!(
-                parent: &self.span,
-                "output '{}' is written in place into host memory (no host copy)", told.name
-            );
-        }
-    }
-
-    /// An output is copied to the client's memory from where the execution left it.
-    pub fn output_copied(&self, output: usize) {
-        let Some(told) = self.outputs.get(output) else { return };
-        if first(&told.copied) {
-            info!(
-                parent: &self.span,
-                "output '{}' is copied from device memory into host memory", told.name
-            );
+        let (flag, text) = match how {
+            Delivered::InPlace => {
+                (&told.host.direct, "is written in place into host memory (no host copy)")
+            }
+            Delivered::Copied => {
+                (&told.host.copied, "is copied from device memory into host memory")
+            }
+            Delivered::OnDevice => {
+                (&told.gpu.direct, "is copied device to device into GPU memory")
+            }
+            Delivered::ThroughHost(_) => {
+                (&told.gpu.copied, "was given GPU memory and goes through the host: ")
+            }
+        };
+        if first(flag) {
+            let reason = match how {
+                Delivered::ThroughHost(reason) => reason.to_string(),
+                _ => String::new(),
+            };
+            info!(parent: &self.span, "output '{}' {text}{reason}", told.name);
         }
     }
 }

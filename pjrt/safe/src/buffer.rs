@@ -58,11 +58,7 @@ impl Client {
         dims: &[i64],
         bytes: &[u8],
     ) -> Result<Buffer, Error> {
-        let shape = Shape::new(element_type, dims)?;
-        if bytes.len() != shape.bytes() {
-            let needed = shape.bytes();
-            return Err(Error::Size { shape, needed, found: bytes.len() });
-        }
+        let shape = Shape::sized(element_type, dims, bytes.len())?;
         let semantics = sys::PJRT_HostBufferSemantics_kImmutableOnlyDuringCall;
         // SAFETY: the bytes are not needed after this call, which waits for the copy.
         let (buffer, returned) =
@@ -294,17 +290,25 @@ impl Buffer {
         unsafe { call!(self.client.api(), PJRT_Buffer_ReadyEvent, &mut ready) }?;
         // SAFETY: ours alone, if there is one.
         wait(unsafe { Event::new(self.client.api(), ready.event) }, "PJRT_Buffer_ReadyEvent")?;
+        if !self.is_dense()? {
+            return Ok(None);
+        }
+        Ok(Some(HostBytes { hold: self.hold()?, bytes: self.bytes() }))
+    }
 
+    /// Whether the device stores the array dense, row by row.
+    pub(crate) fn is_dense(&self) -> Result<bool, Error> {
         let mut size =
             PJRT_Buffer_OnDeviceSizeInBytes_Args { buffer: self.raw(), ..Versioned::new() };
         // SAFETY: the buffer is alive.
         unsafe { call!(self.client.api(), PJRT_Buffer_OnDeviceSizeInBytes, &mut size) }?;
-        if size.on_device_size_in_bytes != self.bytes() {
-            return Ok(None);
-        }
+        Ok(size.on_device_size_in_bytes == self.bytes())
+    }
+
+    /// Keeps the array where it is, and tells where.
+    pub(crate) fn hold(&self) -> Result<Hold<'_>, Error> {
         // SAFETY: the buffer is alive while `self` is borrowed.
-        let hold = unsafe { Hold::new(self.client.api(), self.raw()) }?;
-        Ok(Some(HostBytes { hold, bytes: self.bytes() }))
+        unsafe { Hold::new(self.client.api(), self.raw()) }
     }
 }
 
@@ -334,7 +338,7 @@ impl Drop for Buffer {
 
 /// An external reference to a buffer: while it lives, the plugin neither frees nor moves the memory.
 #[derive(Debug)]
-struct Hold<'a> {
+pub(crate) struct Hold<'a> {
     api: Api,
     buffer: *mut PJRT_Buffer,
     address: *const u8,
@@ -342,6 +346,11 @@ struct Hold<'a> {
 }
 
 impl Hold<'_> {
+    /// Where the array lies in the device's memory.
+    pub(crate) fn address(&self) -> *const u8 {
+        self.address
+    }
+
     /// Pins the array's memory and asks for its address.
     ///
     /// # Safety

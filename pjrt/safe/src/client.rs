@@ -17,6 +17,7 @@ use crate::error::{Code, Error};
 use crate::options::{ClientOptions, CreateOption};
 use crate::platform::Platform;
 use crate::plugin::Plugin;
+use crate::runtime::DeviceRuntime;
 
 /// A client of a plugin for one device. It lives until the last buffer and executable made with it
 /// is gone.
@@ -28,6 +29,7 @@ pub struct Client {
     platform_name: String,
     device: NonNull<PJRT_Device>,
     views: bool,
+    runtime: Option<Arc<dyn DeviceRuntime>>,
     // Fields are dropped in this order: the next client of this device waits for the whole of it.
     raw: Raw,
     _registration: Registration,
@@ -67,6 +69,20 @@ impl Client {
         ordinal: i32,
         options: &ClientOptions,
     ) -> Result<Arc<Self>, Error> {
+        Self::shared_on(plugin, ordinal, options, None)
+    }
+
+    /// The same with this runtime instead of the platform's, which [`Client::shared`] then gives as
+    /// well. For tests: they see what is asked of a device that the machine does not have.
+    ///
+    /// # Errors
+    /// As [`Client::shared`].
+    pub fn shared_on(
+        plugin: &Arc<Plugin>,
+        ordinal: i32,
+        options: &ClientOptions,
+        runtime: Option<Arc<dyn DeviceRuntime>>,
+    ) -> Result<Arc<Self>, Error> {
         let key = (plugin.path().to_owned(), ordinal);
         let mut clients = CLIENTS.lock();
         // Two clients for one device would exceed the memory fraction, so a dying one is waited for.
@@ -76,7 +92,7 @@ impl Client {
             }
             DESTROYED.wait(&mut clients);
         }
-        let client = Arc::new(Self::create(plugin.clone(), ordinal, options)?);
+        let client = Arc::new(Self::create(plugin.clone(), ordinal, options, runtime)?);
         clients.insert(key, Arc::downgrade(&client));
         Ok(client)
     }
@@ -102,12 +118,22 @@ impl Client {
     }
 
     /// Whether the host can read and write device memory where it lies. Where it can,
-    /// [`crate::Staging`] works and [`crate::Buffer::host_bytes`] copies nothing.
+    /// [`crate::Buffer::host_bytes`] copies nothing.
     pub fn shares_host_memory(&self) -> bool {
-        self.views && self.platform.shares_host_memory()
+        self.views && self.runtime.as_ref().is_some_and(|runtime| runtime.is_host())
     }
 
-    /// What the bytes of a [`crate::HostView`] must be aligned to.
+    /// Whether the device can read inputs where the host writes them, in a [`crate::Staging`].
+    pub fn stages_inputs(&self) -> bool {
+        self.views && self.runtime.is_some()
+    }
+
+    /// Whether memory of others on devices can be copied from and to ([`crate::DeviceBytes`]).
+    pub fn reaches_device_memory(&self) -> bool {
+        self.runtime.as_ref().is_some_and(|runtime| !runtime.is_host())
+    }
+
+    /// What the bytes of a [`crate::View`] must be aligned to.
     pub fn view_alignment(&self) -> usize {
         self.platform.view_alignment()
     }
@@ -115,6 +141,10 @@ impl Client {
     /// The device in words: `GPU 0` or `device 0`.
     pub fn device_name(&self) -> String {
         self.platform.device(self.ordinal)
+    }
+
+    pub(crate) fn runtime(&self) -> Option<&Arc<dyn DeviceRuntime>> {
+        self.runtime.as_ref()
     }
 
     pub(crate) fn api(&self) -> Api {
@@ -129,7 +159,12 @@ impl Client {
         self.device.as_ptr()
     }
 
-    fn create(plugin: Arc<Plugin>, ordinal: i32, options: &ClientOptions) -> Result<Self, Error> {
+    fn create(
+        plugin: Arc<Plugin>,
+        ordinal: i32,
+        options: &ClientOptions,
+        runtime: Option<Arc<dyn DeviceRuntime>>,
+    ) -> Result<Self, Error> {
         let api = plugin.api();
         let no_device = |platform: Platform, reason: String| Error::Device {
             path: plugin.path().to_owned(),
@@ -160,6 +195,7 @@ impl Client {
             }
         }
         let views = supports_views(api);
+        let runtime = runtime.or_else(|| platform.runtime(&platform_name));
 
         let (major, minor) = plugin.api_version();
         let (memory, kernels) = platform.log_details(options);
@@ -178,6 +214,7 @@ impl Client {
             platform_name,
             device,
             views,
+            runtime,
             raw,
             _registration: registration,
         })

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use tlaloc_pjrt_sys as sys;
 
+use crate::runtime::RuntimeError;
 use crate::shape::{ElementType, Shape};
 
 /// Why a call of this crate failed.
@@ -134,11 +135,23 @@ pub enum Error {
         /// The client's platform name.
         platform: String,
     },
-    /// The host has not enough memory for the staged inputs. Serve smaller batches or contexts.
-    #[error("cannot allocate {bytes} bytes of host memory for staged inputs")]
-    StagingSize {
-        /// Bytes asked for.
-        bytes: usize,
+    /// Memory on a device cannot be reached: this build does not know the platform's runtime, or it is
+    /// not installed. Use host memory.
+    #[error("memory of others on the PJRT platform '{platform}' cannot be reached")]
+    NoRuntime {
+        /// The client's platform name.
+        platform: String,
+    },
+    /// The platform's runtime failed: there is not enough memory, or the device is in trouble.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// Two places between which bytes are to be copied differ in size.
+    #[error("{found} bytes for a place of {needed}")]
+    Lengths {
+        /// The size of what is on the device.
+        needed: usize,
+        /// The size of the other.
+        found: usize,
     },
     /// Staged memory is still read by an execution. Await it before the next write.
     #[error("staged inputs cannot be written while an execution reads them")]

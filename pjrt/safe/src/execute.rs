@@ -13,8 +13,8 @@ use crate::compile::{Executable, Loaded};
 use crate::error::{Code, Error, Failure};
 use crate::event::Event;
 use crate::host_target::HostTarget;
-use crate::host_view::HostView;
 use crate::staging::{Region, StagedInput};
+use crate::view::View;
 
 /// One argument of an execution.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ pub enum Argument<'a> {
     Staged(StagedInput<'a>),
     /// Memory of others, read where it lies. An execution with such an argument has ended when
     /// [`Executable::execute`] returns.
-    Borrowed(&'a HostView<'a>),
+    Borrowed(&'a View<'a>),
     /// Memory of others that an output is written to, for a parameter that the body aliases to the
     /// output (`tf.aliasing_output`). The execution has ended when [`Executable::execute`] returns,
     /// and the output is in the memory where [`Pending::take`] does not give it: plugins may put it

@@ -38,11 +38,7 @@ impl Client {
         dims: &[i64],
         bytes: &'a mut [u8],
     ) -> Result<Option<HostTarget<'a>>, Error> {
-        let shape = Shape::new(element_type, dims)?;
-        if bytes.len() != shape.bytes() {
-            let needed = shape.bytes();
-            return Err(Error::Size { shape, needed, found: bytes.len() });
-        }
+        let shape = Shape::sized(element_type, dims, bytes.len())?;
         let memory = NonNull::from(bytes).cast::<u8>();
         let address = memory.addr().get();
         let aligned = address.is_multiple_of(self.view_alignment());

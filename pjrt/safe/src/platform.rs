@@ -2,11 +2,13 @@
 //! it runs on.
 
 use std::fmt;
+use std::sync::Arc;
 
 use tlaloc_pjrt_sys::PJRT_Extension_Type_Gpu_Custom_Call;
 
 use crate::api::Api;
 use crate::options::{ClientOptions, CreateOption};
+use crate::runtime::{CudaRuntime, DeviceRuntime, HostRuntime};
 
 /// A kind of platform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,9 +67,23 @@ impl Platform {
         self == Platform::Gpu
     }
 
-    /// Whether the host can read and write the memory of buffers where it lies.
-    pub(crate) fn shares_host_memory(self) -> bool {
-        self == Platform::Cpu
+    /// The runtime of the platform of this name; none where this build knows none, or it does not
+    /// start: everything goes through the plugin then.
+    pub(crate) fn runtime(self, name: &str) -> Option<Arc<dyn DeviceRuntime>> {
+        match (self, name) {
+            (Platform::Cpu, _) => Some(Arc::new(HostRuntime)),
+            (Platform::Gpu, "cuda") => match CudaRuntime::load() {
+                Ok(runtime) => Some(Arc::new(runtime)),
+                Err(error) => {
+                    tracing::warn!(
+                        "tensors of clients in GPU memory are refused, and step inputs are uploaded \
+                         one by one: {error}"
+                    );
+                    None
+                }
+            },
+            (Platform::Gpu | Platform::Other, _) => None,
+        }
     }
 
     /// What memory must be aligned to for a buffer to be laid over it.

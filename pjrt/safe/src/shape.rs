@@ -99,6 +99,17 @@ impl Shape {
         Ok(Self { element_type, dims: dims.into(), bytes })
     }
 
+    /// The shape of an array of this size in bytes.
+    pub(crate) fn sized(
+        element_type: ElementType,
+        dims: &[i64],
+        found: usize,
+    ) -> Result<Self, Error> {
+        let shape = Self::new(element_type, dims)?;
+        let needed = shape.bytes;
+        if found == needed { Ok(shape) } else { Err(Error::Size { shape, needed, found }) }
+    }
+
     /// The element type.
     pub fn element_type(&self) -> ElementType {
         self.element_type

@@ -1,16 +1,12 @@
 //! Host memory that step inputs are written into and the device reads in place.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::client::Client;
 use crate::error::Error;
+use crate::runtime::{DeviceRuntime, MAPPED_ALIGNMENT, Mapped};
 use crate::shape::Shape;
-
-/// Bytes between the starts of inputs: more than any platform's alignment of buffers.
-const ALIGNMENT: usize = 256;
 
 /// One block of host memory with room for a set of inputs, each behind a buffer made once.
 ///
@@ -39,8 +35,9 @@ pub struct StagedInput<'a> {
 /// The memory. Executions that read it hold it; it is only written by its one remaining holder.
 #[derive(Debug)]
 pub(crate) struct Region {
-    memory: NonNull<u8>,
-    layout: Layout,
+    memory: Mapped,
+    runtime: Arc<dyn DeviceRuntime>,
+    ordinal: i32,
 }
 
 // SAFETY: plain memory, written only through the one holder of the region.
@@ -53,28 +50,28 @@ impl Staging {
     ///
     /// # Errors
     /// [`Error::NoStaging`] where the device cannot read the host's memory in place
-    /// ([`Client::shares_host_memory`]), [`Error::StagingSize`] where there is no memory.
+    /// ([`Client::stages_inputs`]), [`Error::Runtime`] where there is no memory.
     pub fn new(
         client: &Arc<Client>,
         shapes: impl IntoIterator<Item = Shape>,
     ) -> Result<Self, Error> {
-        if !client.shares_host_memory() {
-            return Err(Error::NoStaging { platform: client.platform_name().to_owned() });
-        }
+        let runtime = client.runtime().filter(|_| client.stages_inputs());
+        let runtime = runtime
+            .ok_or_else(|| Error::NoStaging { platform: client.platform_name().to_owned() })?;
         let mut bytes = 0_usize;
         let mut placed = Vec::new();
         for shape in shapes {
             let end = bytes.saturating_add(shape.bytes());
             placed.push((bytes, shape));
-            bytes = end.checked_next_multiple_of(ALIGNMENT).unwrap_or(usize::MAX);
+            bytes = end.checked_next_multiple_of(MAPPED_ALIGNMENT).unwrap_or(usize::MAX);
         }
-        let region = Arc::new(Region::new(bytes)?);
+        let region = Arc::new(Region::new(runtime, client.ordinal(), bytes)?);
         let inputs = placed
             .into_iter()
             .map(|(offset, shape)| {
                 // SAFETY: inside the region, which outlives the view, and which executions that take
                 // the view hold; it is not written while any of them does.
-                let view = unsafe { client.view(shape, region.memory.add(offset)) }?;
+                let view = unsafe { client.view(shape, region.memory.device.add(offset)) }?;
                 Ok(Input { offset, view })
             })
             .collect::<Result<_, Error>>()?;
@@ -100,7 +97,7 @@ impl Staging {
     /// [`Error::StagingInUse`] while an execution that reads this staging has not been awaited.
     pub fn inputs_mut(&mut self) -> Result<impl ExactSizeIterator<Item = &mut [u8]>, Error> {
         let region = Arc::get_mut(&mut self.region).ok_or(Error::StagingInUse)?;
-        let memory = region.memory;
+        let memory = region.memory.host;
         Ok(self.inputs.iter().map(move |input| {
             // SAFETY: inside the region, of which nobody else has a part: it has one holder, borrowed
             // `&mut` for as long as the slices live. Inputs do not overlap.
@@ -122,19 +119,21 @@ impl StagedInput<'_> {
 }
 
 impl Region {
-    fn new(bytes: usize) -> Result<Self, Error> {
-        let layout = Layout::from_size_align(bytes.max(1), ALIGNMENT)
-            .map_err(|_| Error::StagingSize { bytes })?;
-        // SAFETY: not of size zero.
-        let memory =
-            NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(Error::StagingSize { bytes })?;
-        Ok(Self { memory, layout })
+    fn new(
+        runtime: &Arc<dyn DeviceRuntime>,
+        ordinal: i32,
+        byte_size: usize,
+    ) -> Result<Self, Error> {
+        runtime.set_device(ordinal)?;
+        let memory = runtime.allocate_mapped(byte_size)?;
+        Ok(Self { memory, runtime: runtime.clone(), ordinal })
     }
 }
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and in nobody's use.
-        unsafe { dealloc(self.memory.as_ptr(), self.layout) };
+        let _ = self.runtime.set_device(self.ordinal);
+        // SAFETY: allocated by this runtime, and in nobody's use.
+        unsafe { self.runtime.free_mapped(self.memory) };
     }
 }

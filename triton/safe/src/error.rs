@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use thiserror::Error as ThisError;
 use triton_backend_sys as sys;
 
-use crate::memory::Memory;
+use crate::memory::{GpuMemory, Memory};
 
 /// Triton's error codes. The server makes them HTTP and gRPC status codes (in that order below).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -186,6 +186,18 @@ impl Error {
     /// Well formed, but not served.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Error::new(Code::Unsupported, message)
+    }
+
+    /// The input is on a GPU, from where nobody can copy it.
+    pub fn gpu_input(name: &str, memory: &GpuMemory<'_>) -> Self {
+        let (name, device) = (name.to_owned(), memory.device());
+        Error::InputMemory { name, memory: Memory::Gpu, device }
+    }
+
+    /// The output is wanted on a GPU, where nobody can copy it to.
+    pub fn gpu_output(name: &str, memory: &GpuMemory<'_>) -> Self {
+        let (name, device) = (name.to_owned(), memory.device());
+        Error::OutputMemory { name, memory: Memory::Gpu, device }
     }
 
     /// Triton's code for this error.

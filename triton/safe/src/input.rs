@@ -6,7 +6,7 @@ use triton_backend_sys as sys;
 use crate::call::text;
 use crate::data_type::DataType;
 use crate::error::{Error, check};
-use crate::memory::Memory;
+use crate::memory::{GpuMemory, Memory};
 use crate::request::Request;
 
 /// An input tensor of a request.
@@ -19,6 +19,25 @@ pub struct Input<'a> {
     byte_size: u64,
     buffer_count: u32,
     request: PhantomData<&'a Request>,
+}
+
+/// One of the pieces that an input's bytes lie in. It need not be aligned.
+#[derive(Clone, Copy, Debug)]
+pub enum Piece<'a> {
+    /// In host memory.
+    Host(&'a [u8]),
+    /// In a GPU's.
+    Gpu(GpuMemory<'a>),
+}
+
+impl Piece<'_> {
+    /// How many bytes it has.
+    pub fn byte_size(&self) -> usize {
+        match self {
+            Piece::Host(bytes) => bytes.len(),
+            Piece::Gpu(memory) => memory.byte_size(),
+        }
+    }
 }
 
 impl<'a> Input<'a> {
@@ -79,11 +98,11 @@ impl<'a> Input<'a> {
         self.buffer_count
     }
 
-    /// The pieces that the bytes lie in, in order. They need not be aligned.
+    /// The pieces that the bytes lie in, in order.
     ///
     /// # Errors
-    /// [`Error::InputMemory`] for a piece that is not in host memory.
-    pub fn pieces(&self) -> impl ExactSizeIterator<Item = Result<&'a [u8], Error>> {
+    /// [`Error::Call`] where Triton does not find one.
+    pub fn pieces(&self) -> impl ExactSizeIterator<Item = Result<Piece<'a>, Error>> {
         (0..self.buffer_count as usize)
             .map(|index| self.buffer(u32::try_from(index).unwrap_or(u32::MAX)))
     }
@@ -96,12 +115,15 @@ impl<'a> Input<'a> {
     pub fn read_into(&self, bytes: &mut Vec<u8>) -> Result<(), Error> {
         bytes.clear();
         for piece in self.pieces() {
-            bytes.extend_from_slice(piece?);
+            match piece? {
+                Piece::Host(piece) => bytes.extend_from_slice(piece),
+                Piece::Gpu(memory) => return Err(Error::gpu_input(self.name, &memory)),
+            }
         }
         Ok(())
     }
 
-    fn buffer(&self, index: u32) -> Result<&'a [u8], Error> {
+    fn buffer(&self, index: u32) -> Result<Piece<'a>, Error> {
         let mut base = ptr::null();
         let mut byte_size = 0;
         let mut memory = Memory::Cpu as u32;
@@ -120,13 +142,15 @@ impl<'a> Input<'a> {
                 ),
             )?;
         }
-        let memory = Memory::from_raw(memory);
-        if !memory.is_host() {
-            return Err(Error::InputMemory { name: self.name.to_owned(), memory, device });
-        }
-        // SAFETY: the buffer is host memory of `byte_size` bytes that nothing writes while the
-        // request lives; bytes need no alignment.
-        Ok(unsafe { slice(base.cast(), usize::try_from(byte_size).unwrap_or(0)) })
+        let byte_size = usize::try_from(byte_size).unwrap_or(0);
+        // SAFETY: the buffer is memory of that kind of `byte_size` bytes that nothing writes while
+        // the request lives; bytes need no alignment.
+        Ok(unsafe {
+            match Memory::from_raw(memory).is_host() {
+                true => Piece::Host(slice(base.cast(), byte_size)),
+                false => Piece::Gpu(GpuMemory::new(base, byte_size, device)),
+            }
+        })
     }
 }
 

@@ -35,13 +35,13 @@ pub use context::{BackendContext, InstanceContext, InstanceKind, ModelContext, c
 pub use data_type::DataType;
 pub use entry::{Backend, entry_points};
 pub use error::{Code, Error};
-pub use input::Input;
+pub use input::{Input, Piece};
 pub use instance::{Instance, MemoryUsage, Times};
-pub use memory::Memory;
+pub use memory::{GpuMemory, Memory};
 pub use output_memory::OutputMemory;
 pub use parameter::ParameterValue;
 pub use request::{Answered, CorrelationId, Flags, Request, Requests};
-pub use response::Response;
+pub use response::{OutputBuffer, Response};
 
 #[doc(hidden)]
 pub use triton_backend_sys as sys;

@@ -8,11 +8,11 @@ use triton_backend_sys as sys;
 use crate::call::{get, lossy, text};
 use crate::data_type::DataType;
 use crate::error::{Error, check};
-use crate::input::Input;
+use crate::input::{Input, Piece};
 use crate::instance::{Instance, Times};
 use crate::output_memory::{Begun, OutputMemory, addresses, overlap};
 use crate::parameter::ParameterValue;
-use crate::response::Response;
+use crate::response::{OutputBuffer, Response};
 
 /// The requests of one execution, handed out one by one. Those that are left when this is dropped
 /// are answered as [`Request`]s that are dropped.
@@ -238,7 +238,7 @@ impl Request {
     /// [`respond`](Self::respond) sends it with the others.
     ///
     /// # Errors
-    /// As [`Response::output_buffer`].
+    /// As [`Response::output`].
     pub fn output_memory(
         &self,
         output: &str,
@@ -255,12 +255,18 @@ impl Request {
                 none.insert(Begun { response, given: Vec::new() })
             }
         };
-        let memory = begun.response.output_buffer(output, data_type, shape, byte_size)?;
+        let memory = match begun.response.output_buffer(output, data_type, shape, byte_size)? {
+            OutputBuffer::Host(memory) => memory,
+            OutputBuffer::Gpu(memory) => return Err(Error::gpu_output(output, &memory)),
+        };
         let range = addresses(memory);
         let mut alone = !begun.given.iter().any(|given| overlap(given, &range));
         for input in self.inputs() {
             for piece in input?.pieces() {
-                alone &= !overlap(&addresses(piece?), &range);
+                // The host's memory is no GPU's.
+                if let Piece::Host(piece) = piece? {
+                    alone &= !overlap(&addresses(piece), &range);
+                }
             }
         }
         begun.given.push(range);

@@ -7,7 +7,7 @@ use triton_backend_sys as sys;
 use crate::call::name;
 use crate::data_type::DataType;
 use crate::error::{Error, RawError, check};
-use crate::memory::Memory;
+use crate::memory::{GpuMemory, Memory};
 use crate::request::Request;
 
 /// A response to which outputs are added; see [`Request::respond`].
@@ -15,6 +15,15 @@ use crate::request::Request;
 pub struct Response<'a> {
     raw: NonNull<sys::TRITONBACKEND_Response>,
     request: PhantomData<&'a Request>,
+}
+
+/// Where an output's bytes are to be written.
+#[derive(Debug)]
+pub enum OutputBuffer<'a> {
+    /// To host memory.
+    Host(&'a mut [u8]),
+    /// To a GPU's, by its runtime.
+    Gpu(GpuMemory<'a>),
 }
 
 impl<'a> Response<'a> {
@@ -38,7 +47,8 @@ impl<'a> Response<'a> {
     /// which are little endian and dense.
     ///
     /// # Errors
-    /// As [`Response::output_buffer`].
+    /// [`Error::OutputMemory`] where the client wants it elsewhere than in host memory, and as
+    /// [`Response::output_buffer`].
     pub fn output(
         &mut self,
         output: &str,
@@ -46,8 +56,10 @@ impl<'a> Response<'a> {
         shape: &[i64],
         bytes: &[u8],
     ) -> Result<(), Error> {
-        let buffer = self.output_buffer(output, data_type, shape, bytes.len())?;
-        buffer.copy_from_slice(bytes);
+        match self.output_buffer(output, data_type, shape, bytes.len())? {
+            OutputBuffer::Host(buffer) => buffer.copy_from_slice(bytes),
+            OutputBuffer::Gpu(memory) => return Err(Error::gpu_output(output, &memory)),
+        }
         Ok(())
     }
 
@@ -56,7 +68,6 @@ impl<'a> Response<'a> {
     /// client where it shares some. What is in it before is of no use.
     ///
     /// # Errors
-    /// [`Error::OutputMemory`] where the client wants it elsewhere than in host memory;
     /// [`Error::Call`] where Triton has no memory for it, as with a shared memory region that is too
     /// small.
     pub fn output_buffer(
@@ -65,7 +76,7 @@ impl<'a> Response<'a> {
         data_type: DataType,
         shape: &[i64],
         byte_size: usize,
-    ) -> Result<&mut [u8], Error> {
+    ) -> Result<OutputBuffer<'_>, Error> {
         let c_name = name("the output name", output)?;
         let rank = u32::try_from(shape.len()).unwrap_or(u32::MAX);
         let mut raw = ptr::null_mut();
@@ -97,20 +108,21 @@ impl<'a> Response<'a> {
                 ),
             )?;
         }
-        let memory = Memory::from_raw(memory);
-        if !memory.is_host() {
-            return Err(Error::OutputMemory { name: output.to_owned(), memory, device });
-        }
         if byte_size == 0 {
-            return Ok(&mut []);
+            return Ok(OutputBuffer::Host(&mut []));
         }
         if base.is_null() {
             return Err(Error::NoObject { call: "TRITONBACKEND_OutputBuffer" });
         }
-        // SAFETY: the buffer is host memory of the length asked for, newly given, nobody else's, and
-        // lives as long as the response. Its bytes may not have been written before, which is
-        // harmless: they are of a type without invalid values, in memory from outside of Rust.
-        Ok(unsafe { std::slice::from_raw_parts_mut(base.cast::<u8>(), byte_size) })
+        // SAFETY: the buffer is memory of that kind of the length asked for, newly given, nobody
+        // else's, and lives as long as the response. Its bytes may not have been written before, which
+        // is harmless: they are of a type without invalid values, in memory from outside of Rust.
+        Ok(unsafe {
+            match Memory::from_raw(memory).is_host() {
+                true => OutputBuffer::Host(std::slice::from_raw_parts_mut(base.cast(), byte_size)),
+                false => OutputBuffer::Gpu(GpuMemory::new(base, byte_size, device)),
+            }
+        })
     }
 
     /// Sends the one and final response to the request.

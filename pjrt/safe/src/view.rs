@@ -1,4 +1,4 @@
-//! Host memory of others that a device reads in place.
+//! Memory of others that a device reads in place.
 
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -9,12 +9,19 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::shape::{ElementType, Shape};
 
-/// An array that lies in borrowed host memory, to be passed to executions
+/// An array that lies in borrowed memory, the host's or a device's, to be passed to executions
 /// ([`crate::Argument::Borrowed`]).
 #[derive(Debug)]
-pub struct HostView<'a> {
+pub struct View<'a> {
     pub(crate) buffer: Buffer,
     memory: PhantomData<&'a [u8]>,
+}
+
+impl View<'_> {
+    /// Of a buffer over memory that lives as long as the view.
+    pub(crate) fn new(buffer: Buffer) -> Self {
+        View { buffer, memory: PhantomData }
+    }
 }
 
 impl Client {
@@ -30,12 +37,8 @@ impl Client {
         element_type: ElementType,
         dims: &[i64],
         bytes: &'a [u8],
-    ) -> Result<Option<HostView<'a>>, Error> {
-        let shape = Shape::new(element_type, dims)?;
-        if bytes.len() != shape.bytes() {
-            let needed = shape.bytes();
-            return Err(Error::Size { shape, needed, found: bytes.len() });
-        }
+    ) -> Result<Option<View<'a>>, Error> {
+        let shape = Shape::sized(element_type, dims, bytes.len())?;
         let aligned = bytes.as_ptr().addr().is_multiple_of(self.view_alignment());
         if !self.shares_host_memory() || !aligned || bytes.is_empty() {
             return Ok(None);
@@ -44,6 +47,6 @@ impl Client {
         // Executions that take it are awaited before the borrow of the view can end
         // (`Executable::execute`), and only read it: it is never donated.
         let buffer = unsafe { self.view(shape, NonNull::from(bytes).cast()) }?;
-        Ok(Some(HostView { buffer, memory: PhantomData }))
+        Ok(Some(View::new(buffer)))
     }
 }
