@@ -28,11 +28,7 @@ pub fn fetch(
 ///
 /// # Errors
 /// As [`Client::copy_to_device`].
-pub fn deliver(
-    client: &Client,
-    from: &[u8],
-    to: &GpuMemory<'_>,
-) -> Result<(), tlaloc_pjrt::Error> {
+pub fn deliver(client: &Client, from: &[u8], to: &GpuMemory<'_>) -> Result<(), tlaloc_pjrt::Error> {
     client.copy_to_device(from, &mut bytes(to))
 }
 

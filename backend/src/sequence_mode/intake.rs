@@ -149,7 +149,8 @@ fn read_tokens(
     let [1, count] = input.shape() else {
         return Err(wrong(format!("shape {:?}", input.shape())));
     };
-    gpu::read_input(&input, bytes, client).map_err(|error| Refusal::Malformed(error.to_string()))?;
+    gpu::read_input(&input, bytes, client)
+        .map_err(|error| Refusal::Malformed(error.to_string()))?;
     let whole = usize::try_from(*count).ok().and_then(|count| count.checked_mul(4));
     if whole != Some(bytes.len()) {
         return Err(wrong(format!("{} bytes for {count} tokens", bytes.len())));

@@ -151,9 +151,8 @@ impl Executor {
                 }
             }
             let pieces = input.flat_map(|bytes| bytes.pieces());
-            let fetch = |from: &GpuMemory<'_>, to: &mut [u8]| {
-                gpu::fetch(&self.device.client, from, to)
-            };
+            let fetch =
+                |from: &GpuMemory<'_>, to: &mut [u8]| gpu::fetch(&self.device.client, from, to);
             if self.device.client.shares_host_memory() {
                 let staging = match &mut gather.staging {
                     Some(staging) => staging,

@@ -166,9 +166,7 @@ impl Paths {
             Delivered::Copied => {
                 (&told.host.copied, "is copied from device memory into host memory")
             }
-            Delivered::OnDevice => {
-                (&told.gpu.direct, "is copied device to device into GPU memory")
-            }
+            Delivered::OnDevice => (&told.gpu.direct, "is copied device to device into GPU memory"),
             Delivered::ThroughHost(_) => {
                 (&told.gpu.copied, "was given GPU memory and goes through the host: ")
             }

@@ -85,9 +85,9 @@ impl Client {
 
     /// The runtime, for a copy between places of these sizes, with its device set.
     fn runtime_for(&self, needed: usize, found: usize) -> Result<&dyn DeviceRuntime, Error> {
-        let runtime = self.runtime().ok_or_else(|| Error::NoRuntime {
-            platform: self.platform_name().to_owned(),
-        })?;
+        let runtime = self
+            .runtime()
+            .ok_or_else(|| Error::NoRuntime { platform: self.platform_name().to_owned() })?;
         if needed != found {
             return Err(Error::Lengths { needed, found });
         }
@@ -111,7 +111,8 @@ impl Buffer {
         let hold = self.hold()?;
         // SAFETY: both have this size and live until the copy has ended, which is waited for.
         unsafe {
-            let copied = runtime.copy(Direction::OnDevice, to.address, hold.address(), self.bytes());
+            let copied =
+                runtime.copy(Direction::OnDevice, to.address, hold.address(), self.bytes());
             let ended = runtime.synchronize();
             copied.and(ended)
         }?;

@@ -2,17 +2,17 @@
 //! the host.
 #![allow(clippy::unwrap_used)] // helpers of tests
 
-mod support;
 #[path = "support/recording.rs"]
 mod recording;
+mod support;
 
 use std::sync::Arc;
 
 use recording::{Asked, DeviceTensor, Recording};
 use support::{f32_bytes, f32_values, square_plus};
 use tlaloc_pjrt::{
-    Argument, Client, ClientOptions, DeviceBytes, Direction, ElementType, Error, Plugin, Shape,
-    Staging,
+    Argument, Client, ClientOptions, DeviceBytes, DeviceRuntime, Direction, ElementType, Error,
+    Plugin, Shape, Staging,
 };
 
 /// A client whose device has memory of its own. Each test has its ordinal: clients are shared.
@@ -49,8 +49,7 @@ fn an_array_is_read_and_written_where_the_client_has_it() {
     let result = pending.take(0).unwrap();
     assert_eq!(runtime.take(), [], "nothing is copied up to here");
     assert!(result.copy_on_device(&mut of(&y, 11)).unwrap());
-    let order =
-        [Asked::SetDevice(11), Asked::Copy(Direction::OnDevice, 4 * N), Asked::Synchronize];
+    let order = [Asked::SetDevice(11), Asked::Copy(Direction::OnDevice, 4 * N), Asked::Synchronize];
     assert_eq!(runtime.take(), order);
     let expected: Vec<f32> = values().iter().map(|x| x * x + x).collect();
     assert_eq!(f32_values(&y.bytes()), expected);
@@ -108,7 +107,10 @@ fn staged_inputs_are_mapped_memory_of_the_device() {
         assert!(matches!(staging.inputs_mut().map(|_| ()), Err(Error::StagingInUse)));
         pending.wait().unwrap();
         let result = pending.take(0).unwrap();
-        assert!(result.host_bytes().unwrap().is_none(), "the host does not see the device's memory");
+        assert!(
+            result.host_bytes().unwrap().is_none(),
+            "the host does not see the device's memory"
+        );
         let mut y = [0; 64];
         result.copy_to_host(&mut y).unwrap();
         let expected: Vec<f32> = x.iter().map(|x| x * x + x).collect();
@@ -117,6 +119,20 @@ fn staged_inputs_are_mapped_memory_of_the_device() {
     assert_eq!(runtime.take(), [], "a step asks nothing of the runtime");
     drop(staging);
     assert_eq!(runtime.take(), [Asked::SetDevice(15), Asked::Free(512)]);
+}
+
+/// Control: the double shows a copy that nobody has waited for.
+#[test]
+fn a_copy_on_the_device_is_late() {
+    let runtime = Recording::new();
+    let (from, to) = (DeviceTensor::new(&[7; 4]), DeviceTensor::new(&[0; 4]));
+    runtime.set_device(0).unwrap();
+    let (to_address, from_address) = (to.address() as *mut u8, from.address() as *const u8);
+    // SAFETY: both have four bytes, and are this test's.
+    unsafe { runtime.copy(Direction::OnDevice, to_address, from_address, 4) }.unwrap();
+    assert_eq!(to.bytes(), [0; 4]);
+    runtime.synchronize().unwrap();
+    assert_eq!(to.bytes(), [7; 4]);
 }
 
 #[test]

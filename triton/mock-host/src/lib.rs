@@ -20,5 +20,5 @@ pub use host::{
 pub use log::{LogLine, log_lines, set_verbose};
 pub use object::{BatchReport, MemoryReport};
 pub use request::{
-    Answer, Correlation, Event, Faults, InputSetup, Output, Parameter, RequestSetup,
+    Answer, Correlation, Event, Faults, GpuAddress, InputSetup, Output, Parameter, RequestSetup,
 };

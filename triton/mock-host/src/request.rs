@@ -22,6 +22,8 @@ pub struct RequestSetup {
     pub inputs: Vec<InputSetup>,
     /// The outputs asked for.
     pub outputs: Vec<String>,
+    /// Where outputs of these names are given memory of a GPU.
+    pub gpu_outputs: Vec<(String, GpuAddress)>,
     /// The parameters.
     pub parameters: Vec<(String, Parameter)>,
     /// What is to fail.
@@ -40,6 +42,15 @@ pub enum Correlation {
     Text(String),
 }
 
+/// A place on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuAddress {
+    /// Which is the test's to make up, or to have memory at.
+    pub address: usize,
+    /// The GPU.
+    pub device: i64,
+}
+
 /// An input tensor.
 #[derive(Clone, Debug)]
 pub struct InputSetup {
@@ -51,8 +62,15 @@ pub struct InputSetup {
     pub shape: Vec<i64>,
     /// Its bytes in pieces.
     pub pieces: Vec<Vec<u8>>,
-    /// A `TRITONSERVER_MEMORY_*`. Bytes that are said to be on a GPU are nowhere.
+    /// A `TRITONSERVER_MEMORY_*`.
     pub memory: u32,
+    /// Where its one piece is that is said to be on a GPU.
+    pub gpu: GpuAddress,
+}
+
+impl GpuAddress {
+    /// An address that is nobody's.
+    pub const NOWHERE: Self = GpuAddress { address: 8, device: 0 };
 }
 
 impl InputSetup {
@@ -65,6 +83,7 @@ impl InputSetup {
             shape: vec![1, i64::try_from(values.len()).unwrap_or(i64::MAX)],
             pieces: if bytes.is_empty() { Vec::new() } else { vec![bytes] },
             memory: sys::TRITONSERVER_MEMORY_CPU,
+            gpu: GpuAddress::NOWHERE,
         }
     }
 }
@@ -154,6 +173,7 @@ pub(crate) struct InputObject {
     pub(crate) data_type: u32,
     pub(crate) shape: Vec<i64>,
     pub(crate) memory: u32,
+    pub(crate) gpu: GpuAddress,
     /// Each behind one byte of padding in memory aligned to 8.
     pieces: Vec<(Vec<u64>, usize)>,
 }
@@ -172,6 +192,7 @@ impl InputObject {
             data_type: setup.data_type,
             shape: setup.shape,
             memory: setup.memory,
+            gpu: setup.gpu,
             pieces: setup.pieces.iter().map(unaligned).collect(),
         }
     }
@@ -188,8 +209,9 @@ impl InputObject {
     pub(crate) fn piece(&self, index: usize) -> Option<(*const u8, usize)> {
         let (words, length) = self.pieces.get(index)?;
         Some(match self.memory {
-            // An address that is nobody's.
-            sys::TRITONSERVER_MEMORY_GPU => (std::ptr::without_provenance(8), *length),
+            sys::TRITONSERVER_MEMORY_GPU => {
+                (std::ptr::with_exposed_provenance(self.gpu.address), *length)
+            }
             _ => (words.as_ptr().cast::<u8>().wrapping_add(1), *length),
         })
     }
@@ -215,6 +237,7 @@ pub(crate) struct RequestObject {
     pub(crate) flags: u32,
     pub(crate) inputs: Vec<InputObject>,
     pub(crate) outputs: Vec<CString>,
+    pub(crate) gpu_outputs: Vec<(String, GpuAddress)>,
     pub(crate) parameters: Vec<(CString, ParameterObject)>,
     pub(crate) faults: Faults,
     pub(crate) cancelled: AtomicBool,
@@ -237,6 +260,7 @@ impl RequestObject {
                 | flag(setup.end, sys::TRITONSERVER_REQUEST_FLAG_SEQUENCE_END),
             inputs: setup.inputs.into_iter().map(InputObject::new).collect(),
             outputs: setup.outputs.iter().map(|name| c_string(name)).collect(),
+            gpu_outputs: setup.gpu_outputs,
             parameters: setup
                 .parameters
                 .into_iter()
@@ -308,6 +332,7 @@ impl Drop for ResponseObject {
 
 pub(crate) struct OutputObject {
     pub(crate) output: Output,
+    pub(crate) gpu: Option<GpuAddress>,
     pub(crate) faults: Faults,
 }
 

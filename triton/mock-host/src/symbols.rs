@@ -17,8 +17,8 @@ use crate::object::{
     AttributeObject, BackendObject, BatchReport, InstanceObject, MemoryReport, Message, ModelObject,
 };
 use crate::request::{
-    Answer, CorrelationObject, Event, InputObject, Output, OutputObject, ParameterObject,
-    RequestObject, ResponseObject,
+    Answer, CorrelationObject, Event, GpuAddress, InputObject, Output, OutputObject,
+    ParameterObject, RequestObject, ResponseObject,
 };
 
 type Error = *mut sys::TRITONSERVER_Error;
@@ -526,7 +526,7 @@ unsafe extern "C" fn TRITONBACKEND_InputBuffer(
         *buffer = base.cast();
         *byte_size = length as u64;
         *memory = input.memory;
-        *device = 0;
+        *device = input.gpu.device;
     }
     OK
 }
@@ -584,7 +584,10 @@ unsafe extern "C" fn TRITONBACKEND_ResponseOutput(
             shape: std::slice::from_raw_parts(shape, rank as usize).to_vec(),
             bytes: Vec::new(),
         };
-        let mut new = Box::new(OutputObject { output: new, faults });
+        let nowhere = faults.gpu_output.then_some(GpuAddress::NOWHERE);
+        let given = response.request.gpu_outputs.iter().find(|(given, _)| *given == new.name);
+        let gpu = given.map(|(_, gpu)| *gpu).or(nowhere);
+        let mut new = Box::new(OutputObject { output: new, gpu, faults });
         *output = ptr::from_mut(&mut *new).cast();
         response.outputs.push(new);
     }
@@ -601,15 +604,15 @@ unsafe extern "C" fn TRITONBACKEND_OutputBuffer(
 ) -> Error {
     // SAFETY: the contract.
     unsafe {
-        let OutputObject { output, faults } = &mut *output.cast::<OutputObject>();
+        let OutputObject { output, gpu, faults } = &mut *output.cast::<OutputObject>();
         if faults.buffer {
             return injected("TRITONBACKEND_OutputBuffer");
         }
         *device = 0;
-        if faults.gpu_output {
-            // An address that is nobody's.
-            *buffer = ptr::without_provenance_mut(8);
+        if let Some(gpu) = gpu {
+            *buffer = ptr::with_exposed_provenance_mut(gpu.address);
             *memory = sys::TRITONSERVER_MEMORY_GPU;
+            *device = gpu.device;
         } else {
             output.bytes = vec![0xAA; usize::try_from(byte_size).unwrap_or(0)];
             *buffer = output.bytes.as_mut_ptr().cast();

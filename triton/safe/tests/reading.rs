@@ -11,7 +11,7 @@ use triton_backend::{
 };
 use triton_backend_sys as sys;
 use triton_mock_host::{
-    BackendSetup, Correlation, Event, Host, InputSetup, InstanceSetup, LoadedInstance,
+    BackendSetup, Correlation, Event, GpuAddress, Host, InputSetup, InstanceSetup, LoadedInstance,
     MemoryReport, ModelSetup, Parameter, RequestSetup, Ticket,
 };
 
@@ -88,6 +88,7 @@ fn with_input(input: InputSetup) -> RequestSetup {
         shape: vec![1, 1],
         pieces: vec![vec![1]],
         memory: sys::TRITONSERVER_MEMORY_CPU,
+        gpu: GpuAddress::NOWHERE,
     };
     RequestSetup { inputs: vec![start, input], ..RequestSetup::default() }
 }
@@ -110,6 +111,7 @@ fn an_input_in_unaligned_pieces_is_read_whole() {
             data_type: sys::TRITONSERVER_TYPE_INT32,
             shape: vec![1, -7, 9],
             memory: sys::TRITONSERVER_MEMORY_CPU_PINNED,
+            gpu: GpuAddress::NOWHERE,
             pieces,
         };
         let count = input.pieces.len();

@@ -106,7 +106,8 @@ unsafe impl DeviceRuntime for CudaRuntime {
         let none = |function| RuntimeError { function, message: "it gave no address".to_owned() };
         // SAFETY: the memory is new and has this size.
         unsafe {
-            let host = result::malloc_host(byte_size.max(1), flags).map_err(failed("cuMemHostAlloc"))?;
+            let host =
+                result::malloc_host(byte_size.max(1), flags).map_err(failed("cuMemHostAlloc"))?;
             let host = NonNull::new(host.cast::<u8>()).ok_or_else(|| none("cuMemHostAlloc"))?;
             host.write_bytes(0, byte_size);
             let mut device = 0;

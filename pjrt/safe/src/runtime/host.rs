@@ -41,7 +41,8 @@ unsafe impl DeviceRuntime for HostRuntime {
 
     fn allocate_mapped(&self, byte_size: usize) -> Result<Mapped, RuntimeError> {
         // SAFETY: not of size zero.
-        let memory = layout(byte_size).and_then(|layout| NonNull::new(unsafe { alloc_zeroed(layout) }));
+        let memory =
+            layout(byte_size).and_then(|layout| NonNull::new(unsafe { alloc_zeroed(layout) }));
         let memory = memory.ok_or_else(|| RuntimeError {
             function: "allocating host memory",
             message: format!("there are no {byte_size} bytes"),
