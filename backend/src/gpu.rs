@@ -69,13 +69,27 @@ pub fn write_output(
     bytes: &[u8],
     client: &Client,
 ) -> Result<(), Error> {
-    match response.output_buffer(name, data_type, shape, bytes.len())? {
+    let buffer = response.output_buffer(name, data_type, shape, bytes.len())?;
+    match buffer {
         OutputBuffer::Host(buffer) => buffer.copy_from_slice(bytes),
-        OutputBuffer::Gpu(memory) if !client.reaches_device_memory() => {
-            return Err(Error::gpu_output(name, &memory));
-        }
-        OutputBuffer::Gpu(memory) => deliver(client, bytes, &memory)
-            .map_err(|error| Error::internal(format!("output '{name}': {error}")))?,
+        OutputBuffer::Gpu(memory) => send(client, name, bytes, &memory)?,
     }
     Ok(())
+}
+
+/// Copies an output to the GPU where the client wants it.
+///
+/// # Errors
+/// As [`write_output`].
+pub fn send(
+    client: &Client,
+    name: &str,
+    bytes: &[u8],
+    memory: &GpuMemory<'_>,
+) -> Result<(), Error> {
+    if !client.reaches_device_memory() {
+        return Err(Error::gpu_output(name, memory));
+    }
+    deliver(client, bytes, memory)
+        .map_err(|error| Error::internal(format!("output '{name}': {error}")))
 }

@@ -7,8 +7,8 @@ use tlaloc_artifact::bounded::{BoundedEntry, BoundedInput, InputValue};
 use tlaloc_artifact::{DType, Tensor};
 use tlaloc_pjrt::{Argument, Buffer};
 use triton_backend::{
-    Answered, Code, DataType, Error as TritonError, Instance, InstanceContext, Request, Requests,
-    Times, now_ns,
+    Answered, Code, DataType, Error as TritonError, Instance, InstanceContext, OutputBuffer,
+    Request, Requests, Times, now_ns,
 };
 
 use super::BoundedModel;
@@ -17,6 +17,7 @@ use super::error::Error;
 use super::intake::{Prepared, prepare};
 use super::programs::DeviceModel;
 use crate::dtype::{element_type, signed};
+use crate::gpu;
 
 /// A model instance. Triton calls it from one thread at a time, and several instances at once.
 pub struct BoundedInstance {
@@ -116,7 +117,8 @@ impl BoundedInstance {
             match input.value {
                 InputValue::Data => {
                     let input_given = given.next().ok_or_else(|| named(&"an input is gone"))?;
-                    input_given.read_into(&mut scratch.block).map_err(|error| named(&error))?;
+                    gpu::read_input(input_given, &mut scratch.block, &self.device.client)
+                        .map_err(|error| named(&error))?;
                     self.pad(input, tensor, &prepared.sizes, scratch);
                 }
                 InputValue::ValidMask(bound) => {
@@ -174,9 +176,17 @@ impl BoundedInstance {
                 TritonError::internal(reason)
             };
             let bytes = WIDTH * dims.iter().product::<usize>();
-            let memory = response
+            let buffer = response
                 .output_buffer(&model.output.name, DataType::Fp32, &signed(dims), bytes)
                 .map_err(|error| named(&error))?;
+            let mut sent = Vec::new();
+            let (memory, on_gpu) = match buffer {
+                OutputBuffer::Host(memory) => (memory, None),
+                OutputBuffer::Gpu(memory) => {
+                    sent.resize(bytes, 0);
+                    (sent.as_mut_slice(), Some(memory))
+                }
+            };
             match result.host_bytes().map_err(|error| named(&error))? {
                 Some(array) => crop(&array, outer, memory, dims),
                 None => {
@@ -184,6 +194,11 @@ impl BoundedInstance {
                     result.copy_to_host(&mut scratch.array).map_err(|error| named(&error))?;
                     crop(&scratch.array, outer, memory, dims);
                 }
+            }
+            if let Some(memory) = on_gpu {
+                let client = &self.device.client;
+                gpu::send(client, &model.output.name, &sent, &memory)
+                    .map_err(|error| named(&error))?;
             }
             Ok(())
         })
