@@ -266,6 +266,21 @@ def test_the_largest_batch_must_be_there(server, repository):
     server.unload("grad_batched")
 
 
+def test_a_state_that_no_memory_holds(server, repository, model):
+    """The host's allocator ends the process unless it is asked carefully."""
+    counter = repository.copy(environment.FIXTURES / "tensor" / "counter", "counter")
+    x, total, count = "tensor<4xf32>", f"tensor<{2**44}xf32>", "tensor<i32>"
+    body = f"""
+func.func @main(%x: {x}, %total: {total}, %count: {count}) -> ({x}, {total}, {count}, {count}) {{
+  return %x, %total, %count, %count : {x}, {total}, {count}, {count}
+}}
+"""
+    counter.write(counter.version / "model.mlir", body.encode())
+    with pytest.raises(LoadError, match=f"there is no host memory for {2**46} bytes"):
+        server.load(counter.name)
+    check_it_loads(server)
+
+
 def test_states_have_no_batches(server, repository):
     folder = environment.UPSTREAM / "model_repository" / "reference_decode"
     if not folder.is_dir():

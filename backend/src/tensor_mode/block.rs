@@ -2,6 +2,8 @@
 
 use std::ops::{Deref, DerefMut};
 
+use tlaloc_pjrt::zeroed;
+
 /// Aligned bytes, reused for outputs of one size.
 #[derive(Debug)]
 pub struct Block {
@@ -12,10 +14,13 @@ pub struct Block {
 
 impl Block {
     /// Zeros at an address that is a multiple of `alignment`, a power of two.
-    pub fn new(byte_size: usize, alignment: usize) -> Self {
-        let memory = vec![0; byte_size + alignment];
+    ///
+    /// # Errors
+    /// The host has no memory for them.
+    pub fn new(byte_size: usize, alignment: usize) -> Result<Self, tlaloc_pjrt::Error> {
+        let memory = zeroed(byte_size.saturating_add(alignment))?;
         let start = memory.as_ptr().align_offset(alignment).min(alignment);
-        Block { memory, start, byte_size }
+        Ok(Block { memory, start, byte_size })
     }
 }
 
@@ -38,9 +43,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn more_than_there_is_is_an_error() {
+        for byte_size in [1 << 52, usize::MAX] {
+            assert!(Block::new(byte_size, 64).is_err());
+        }
+    }
+
+    #[test]
     fn blocks_are_aligned() {
         for byte_size in [0, 1, 100, 4096] {
-            let mut block = Block::new(byte_size, 64);
+            let mut block = Block::new(byte_size, 64).unwrap();
             assert_eq!(block.len(), byte_size);
             assert!(block.as_ptr().addr().is_multiple_of(64) || byte_size == 0);
             block.fill(7);

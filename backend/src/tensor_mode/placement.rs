@@ -83,7 +83,7 @@ impl Placement {
             let reused = spare.iter().position(|block| block.len() == *byte_size);
             let block = match reused {
                 Some(index) => spare.swap_remove(index),
-                None => Block::new(*byte_size, client.view_alignment()),
+                None => Block::new(*byte_size, client.view_alignment())?,
             };
             let block = place.block.insert(block);
             targets.extend(client.lend_host(*element_type, dims, block)?);

@@ -18,6 +18,7 @@ use crate::api::{Api, call};
 use crate::client::Client;
 use crate::error::Error;
 use crate::event::Event;
+use crate::heap::zeroed;
 use crate::mapped::MappedFile;
 use crate::shape::{ElementType, Shape};
 
@@ -70,14 +71,14 @@ impl Client {
     /// A new buffer of zeros.
     ///
     /// # Errors
-    /// As [`Client::upload`].
+    /// As [`Client::upload`], and [`Error::HostMemory`].
     pub fn zeros(
         self: &Arc<Self>,
         element_type: ElementType,
         dims: &[i64],
     ) -> Result<Buffer, Error> {
         let bytes = Shape::new(element_type, dims)?.bytes();
-        self.upload(element_type, dims, &vec![0; bytes])
+        self.upload(element_type, dims, &zeroed(bytes)?)
     }
 
     /// A buffer of a file's contents, read where they are mapped if the device shares the host's

@@ -153,6 +153,12 @@ pub enum Error {
         /// The size of the other.
         found: usize,
     },
+    /// The host has not so much memory. Serve the model on a larger machine, or export it smaller.
+    #[error("there is no host memory for {byte_size} bytes")]
+    HostMemory {
+        /// The bytes asked for.
+        byte_size: usize,
+    },
     /// Staged memory is still read by an execution. Await it before the next write.
     #[error("staged inputs cannot be written while an execution reads them")]
     StagingInUse,

@@ -42,7 +42,7 @@ pub use compile::{Executable, MemoryStats};
 pub use device_bytes::DeviceBytes;
 pub use error::{Code, Error, Failure};
 pub use execute::{Argument, Pending};
-pub use heap::release_free_memory;
+pub use heap::{release_free_memory, zeroed};
 pub use host_target::HostTarget;
 pub use mapped::MappedFile;
 pub use options::ClientOptions;

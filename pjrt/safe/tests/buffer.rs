@@ -42,6 +42,8 @@ fn sizes_that_do_not_fit_are_refused() {
     let error = client.upload(ElementType::F32, &[2], &[0; 7]).unwrap_err();
     assert_eq!(error.to_string(), "7 bytes of host memory for an array of 8 bytes (2xf32)");
     assert!(matches!(client.zeros(ElementType::F32, &[-2]), Err(Error::Shape { .. })));
+    let error = client.zeros(ElementType::F32, &[1 << 50]).unwrap_err();
+    assert_eq!(error.to_string(), format!("there is no host memory for {} bytes", 1_u64 << 52));
     let buffer = client.zeros(ElementType::F32, &[2]).unwrap();
     for bytes in [0, 7, 9] {
         let refused = buffer.copy_to_host(&mut vec![0; bytes]);
