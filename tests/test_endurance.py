@@ -216,7 +216,9 @@ def test_many_at_once(row, server, repository, all_rows):
         artifact = models.export(
             environment.smollm2(), "smollm2-small", contexts=[64], batches=[1, 2, 4], num_blocks=64
         )
-    repository.add(artifact, name)
+    # Triton's clock runs while a request waits for the batch before it: on a slow machine
+    # a batch of 64 prompts takes long.
+    repository.add(artifact, name).set_idle(600_000_000)
     server.load(name)
     load = Load(server, name, seconds, prompt, reply)
     load.run()
