@@ -131,13 +131,26 @@ impl Plan {
     /// When an option is zero, does not fit another, or exceeds what the model can hold.
     pub fn new(options: &PlanOptions, spec: &ModelSpec) -> Result<Plan, Error> {
         let block_size = positive("block-size", options.block_size)?;
+        if block_size > spec.max_positions {
+            return Err(refuse(
+                "block-size",
+                format!(
+                    "is {block_size}; the model has {} positions (max_position_embeddings)",
+                    spec.max_positions
+                ),
+            ));
+        }
         let state_slots = positive("state-slots", options.state_slots)?;
+        indexable("state-slots", state_slots)?;
         let contexts = contexts(options, spec, block_size)?;
         let batches = ladder("batches", &options.batches, &[1])?;
         let prefill_batches = match &options.prefill_batches {
             Some(sizes) => ladder("prefill-batches", sizes, &[])?,
             None => batches.clone(),
         };
+        for (option, sizes) in [("batches", &batches), ("prefill-batches", &prefill_batches)] {
+            sizes.iter().try_for_each(|&size| indexable(option, size))?;
+        }
         let chunks = ladder("prefill-chunk", &options.prefill_chunks, &[usize::MAX])?;
 
         let decode = buckets(EntryKind::Decode, &batches, &contexts, 1);
@@ -236,8 +249,8 @@ fn contexts(
     let limit = spec.max_positions;
     let reachable: Vec<_> = DEFAULT_CONTEXTS
         .into_iter()
-        .filter(|&c| c <= limit)
         .map(|c| c.next_multiple_of(block_size))
+        .filter(|&c| c <= limit)
         .collect();
     let whole = [limit - limit % block_size];
     let default = if reachable.is_empty() { &whole[..] } else { &reachable[..] };
@@ -273,6 +286,14 @@ fn ladder(option: &'static str, sizes: &[usize], default: &[usize]) -> Result<Ve
 
 fn positive(option: &'static str, value: usize) -> Result<usize, Error> {
     if value == 0 { Err(refuse(option, "must be at least 1".to_owned())) } else { Ok(value) }
+}
+
+/// Refuses a dimension that the programs, which count in i32, cannot have.
+fn indexable(option: &'static str, value: usize) -> Result<(), Error> {
+    match i32::try_from(value) {
+        Ok(_) => Ok(()),
+        Err(_) => Err(refuse(option, format!("is {value}, more than programs can index"))),
+    }
 }
 
 fn refuse(option: &'static str, reason: String) -> Error {

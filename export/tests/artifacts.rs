@@ -344,6 +344,9 @@ fn options_that_do_not_fit_are_refused() {
         (["--prefill-chunk", "0"], "--prefill-chunk: must be at least 1"),
         (["--prefill-chunk", "32,0"], "--prefill-chunk: must be at least 1"),
         (["--block-size", "0"], "--block-size: must be at least 1"),
+        (["--block-size", "700"], "--block-size: is 700; the model has 512 positions"),
+        (["--batches", "100000000000"], "--batches: is 100000000000, more than programs can index"),
+        (["--state-slots", "4294967296"], "--state-slots: is 4294967296, more than programs"),
         (["--num-blocks", "1"], "--num-blocks: is 1; page 0 is never used"),
         (["--num-blocks", "99999999"], "--num-blocks: gives pools of 99999999 pages"),
     ] {
@@ -359,6 +362,21 @@ fn options_that_do_not_fit_are_refused() {
         assert!(message.contains(expected), "{arguments:?}: {message}");
         assert!(!dir.path().join("out").exists());
     }
+}
+
+#[test]
+fn default_contexts_rounded_to_pages_stay_within_the_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let run = Command::new(env!("CARGO_BIN_EXE_tlaloc-export"))
+        .arg(tiny("llama"))
+        .args(["--block-size", "48", "--out"])
+        .arg(&out)
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    // 128 rounds up to 144; 512 would to 528, past the model's 512 positions.
+    assert_eq!(open(&out).max_context(), 144);
 }
 
 #[test]
