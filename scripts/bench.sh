@@ -88,7 +88,7 @@ if [[ -n $peers ]]; then
 fi
 
 say "building"
-(cd "$ROOT" && cargo build --release --locked -p triton-tlaloc -p tlaloc-export -p config-gen -p tlaloc-bench >&2)
+build_release
 TLALOC_BACKEND_DIR=$(install_backend "$TARGET/release/libtriton_tlaloc.so")
 export TLALOC_BACKEND_DIR TLALOC_COMPILE_CACHE_DIR=$CACHE/programs
 

@@ -112,14 +112,14 @@ done
 if [[ -n $hf_id ]]; then
   checkpoint=$(hugging_face_snapshot "$hf_id")
 fi
+[[ -z $checkpoint || -d $checkpoint ]] || die "the checkpoint $checkpoint is not a folder"
 load_environment
 checkpoint=${checkpoint:-$TLALOC_SMOLLM2}
-[[ -d $checkpoint ]] || die "the checkpoint $checkpoint is not a folder"
 # Triton's model names take letters, digits and _.-
 name=$(basename "${hf_id:-$(realpath "$checkpoint")}" | tr '[:upper:]' '[:lower:]' | tr -c 'a-z0-9_.\n-' '_')
 
 say "building"
-(cd "$ROOT" && cargo build --release --locked -p triton-tlaloc -p tlaloc-export -p config-gen)
+build_release
 backends=$(install_backend "$TARGET/release/libtriton_tlaloc.so")
 artifact=$(export_artifact "$checkpoint" "$name")
 
@@ -131,7 +131,7 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 "$TARGET/release/config-gen" "$artifact" --repository "$work/repository" --name "$name" >&2
 
-say "starting the server"
+say "starting the server; a first start compiles for a minute (log: $work/server.log)"
 read -r http_port grpc_port metrics_port < <(PYTHONPATH=$SCRIPTS "$TLALOC_PYTHON" -c \
   'from tlaloc_client.ports import free_ports; print(*free_ports(3))')
 # In a session of its own: a Ctrl-C here must not end it before the sequence ends.

@@ -60,6 +60,12 @@ find_runtime() {
   export TLALOC_TRITONSERVER TLALOC_PJRT_PLUGIN_PATH
 }
 
+# Builds everything for release. Always everything: a part of the workspace may want
+# fewer features of a dependency, and would have it compiled anew.
+build_release() {
+  (cd "$ROOT" && cargo build --release --locked >&2)
+}
+
 # Builds the backend and prints the folder to give to --backend-directory.
 build_backend() {
   # The released package comes with it.
@@ -67,7 +73,7 @@ build_backend() {
     printf '%s\n' "$ROOT/backends"
     return
   fi
-  (cd "$ROOT" && cargo build --release --locked -p triton-tlaloc >&2)
+  build_release
   install_backend "$TARGET/release/libtriton_tlaloc.so"
 }
 
@@ -86,7 +92,7 @@ install_backend() {
 build_for_tests() {
   if [[ -z ${TLALOC_BACKEND_DIR-} || -z ${TLALOC_BIN_DIR-} ]]; then
     say "release build"
-    (cd "$ROOT" && cargo build --release --locked -p triton-tlaloc -p tlaloc-export -p config-gen -p pjrt-fault >&2)
+    build_release
     TLALOC_BACKEND_DIR=$(install_backend "$TARGET/release/libtriton_tlaloc.so")
     TLALOC_BIN_DIR=$TARGET/release
   fi

@@ -29,7 +29,7 @@ done
 packages=(triton-tlaloc config-gen tlaloc-export)
 cd "$ROOT"
 say "release build"
-cargo build --release --locked "${packages[@]/#/--package=}"
+build_release
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 name=tlaloc-triton-$version-linux-$(uname -m)

@@ -9,7 +9,11 @@
 # process id stays, Ctrl-C and SIGTERM end it. The backend is built first,
 # unless TLALOC_BACKEND_DIR names a folder holding tlaloc/libtriton_tlaloc.so.
 # Compiled programs are kept in the cache folder of scripts/setup.sh, or in
-# TLALOC_COMPILE_CACHE_DIR; set that empty to compile at every load.
+# TLALOC_COMPILE_CACHE_DIR; set that empty to compile at every load. The ports
+# open when all models are loaded, which takes a while where they must be compiled.
+#
+# In the released package the backend is there already, and the server and the
+# plugin are those of TLALOC_TRITONSERVER (or on the PATH) and TLALOC_PJRT_PLUGIN_PATH.
 #
 # With --docker the server of an image made from the Dockerfile runs instead,
 # with all of the machine's GPUs where there are any.

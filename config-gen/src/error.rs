@@ -3,6 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use tlaloc_artifact::bounded::manifest::MANIFEST_FILE as BOUNDED_FILE;
+use tlaloc_artifact::manifest::MANIFEST_FILE;
+
 /// A refusal or failure of the generator.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -10,6 +13,13 @@ pub enum Error {
     /// path.
     #[error(transparent)]
     Artifact(#[from] tlaloc_artifact::Error),
+    /// The folder holds no manifest: give that of an artifact.
+    #[error(
+        "{}: holds neither {MANIFEST_FILE} nor {BOUNDED_FILE}, so it is no artifact; tlaloc-export \
+         makes one of a checkpoint",
+        .0.display()
+    )]
+    NoArtifact(PathBuf),
     /// The name cannot name a Triton model: give another one with `--name`.
     #[error(
         "model name '{0}' must be letters, digits, '_', '-' and '.', and must not begin with '-' or \

@@ -100,8 +100,12 @@ enum Source {
 impl Source {
     /// Opens an artifact by its directory or its manifest, which tell of which kind it is.
     fn open(path: &Path) -> Result<Self, Error> {
+        let holds = |file: &str| path.join(file).exists();
         let bounded = match path.is_dir() {
-            true => !path.join(MANIFEST_FILE).exists() && path.join(BOUNDED_FILE).exists(),
+            true if !holds(MANIFEST_FILE) && !holds(BOUNDED_FILE) => {
+                return Err(Error::NoArtifact(path.to_owned()));
+            }
+            true => !holds(MANIFEST_FILE),
             false => path.file_name().is_some_and(|name| name == BOUNDED_FILE),
         };
         let manifest = |file: &str| if path.is_dir() { path.join(file) } else { path.to_owned() };

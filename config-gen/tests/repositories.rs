@@ -234,7 +234,7 @@ fn options_are_refused_by_name() {
     let error = refusal(&[&place.dir.path().join("absent")], &[]);
     assert!(error.contains("absent: cannot be read: No such file"), "{error}");
     let error = refusal(&[&place.models()], &[]);
-    assert!(error.contains(&format!("{MANIFEST_FILE}: cannot be read")), "{error}");
+    assert!(error.contains(&format!("holds neither {MANIFEST_FILE} nor ")), "{error}");
     // The control: with nothing wrong, the same calls succeed.
     place.generate(&["--name", "a", "--instance-group", "gpu:0,1", "--max-sequence-idle", "1"]);
     common::write(&place.artifact(), Speculative, true).unwrap();

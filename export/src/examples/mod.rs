@@ -157,9 +157,8 @@ fn holds_only_examples(directory: &Path) -> bool {
 fn readme() -> String {
     let mut text = String::from(
         "# Example models\n\n\
-         Written by `tlaloc-export examples --out model-repository`. Serve them with `tritonserver \
-         --model-repository=model-repository`, the backend's folder and a PJRT plugin (see the README \
-         of the project).\n\n\
+         Written by `tlaloc-export examples --out model-repository`. Serve them with \
+         `scripts/serve.sh --repository model-repository`.\n\n\
          | model | a client sends | and sees |\n|---|---|---|\n",
     );
     for Line { name, sends, sees } in EXAMPLES {
