@@ -235,14 +235,15 @@ impl Body {
         );
         memory::warn_of_copies(&model.artifact, entry, &compiled);
         if kept.is_none() {
+            let kept = cache.and_then(|cache| cache.entry(&compiled, &self.text));
             let program = Program::new(entry, compiled.clone());
             program.try_once(model, &mut scratch.lock()).map_err(|reason| Error::Trial {
                 body: self.file.clone(),
                 entry: entry.id.clone(),
                 reason,
             })?;
-            if let Some(cache) = cache {
-                cache.store(&compiled, &self.text);
+            if let Some(entry) = kept {
+                entry.keep();
             }
         }
         Ok(compiled)

@@ -62,38 +62,32 @@ impl CompileCache {
             .ok()
     }
 
-    /// Keeps the program that `module` was compiled to. A cache that cannot be written is told of, and
-    /// nothing else comes of it.
-    pub fn store(&self, executable: &Executable, module: &(impl AsRef<[u8]> + ?Sized)) {
-        let stored = self
+    /// The program that `module` was compiled to, ready to be kept. To be asked for before the
+    /// program's first run: a plugin may not write down what has run (XLA's sorts on CPUs then hold a
+    /// function: "`LessThan` is not serializable").
+    ///
+    /// None where the plugin cannot write it down, which is told of; nothing else comes of it.
+    pub fn entry(
+        &self,
+        executable: &Executable,
+        module: &(impl AsRef<[u8]> + ?Sized),
+    ) -> Option<CacheEntry> {
+        let entry = self
             .path(executable.client(), module.as_ref())
             .map_err(|error| error.to_string())
             .and_then(|path| {
                 let program = executable.serialise().map_err(|error| error.to_string())?;
-                self.write(&path, &program).map_err(|error| error.to_string())
+                Ok(CacheEntry { path, program })
             });
-        if let Err(reason) = stored {
-            let folder = self.folder.display();
-            warn!("a compiled program is not kept in the compile cache {folder}: {reason}");
-        }
+        entry.inspect_err(|reason| not_kept(&self.folder, reason)).ok()
     }
 
-    fn write(&self, path: &Path, program: &[u8]) -> io::Result<()> {
-        // Under a name of its own until it is whole, so that nobody reads half a file. Threads of this
-        // process may write the same program at once, and so may a process of the same number in
-        // another container.
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let (process, thread) = (std::process::id(), std::thread::current().id());
-        let partial =
-            path.with_extension(format!("{process}-{thread:?}-{}.partial", now.as_nanos()));
-        let written = File::create_new(&partial).and_then(|mut file| {
-            file.write_all(MAGIC)?;
-            file.write_all(&Sha256::digest(program))?;
-            file.write_all(program)
-        });
-        written.and_then(|()| fs::rename(&partial, path)).inspect_err(|_| {
-            let _ = fs::remove_file(&partial);
-        })
+    /// Keeps the program that `module` was compiled to: [`CompileCache::entry`], then
+    /// [`CacheEntry::keep`].
+    pub fn store(&self, executable: &Executable, module: &(impl AsRef<[u8]> + ?Sized)) {
+        if let Some(entry) = self.entry(executable, module) {
+            entry.keep();
+        }
     }
 
     fn path(&self, client: &Client, module: &[u8]) -> io::Result<PathBuf> {
@@ -112,6 +106,45 @@ impl CompileCache {
         let name: String = key.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         Ok(self.folder.join(name))
     }
+}
+
+/// A program on its way to the compile cache.
+#[derive(Debug)]
+pub struct CacheEntry {
+    path: PathBuf,
+    program: Vec<u8>,
+}
+
+impl CacheEntry {
+    /// Writes it. A cache that cannot be written is told of, and nothing else comes of it.
+    pub fn keep(self) {
+        if let Err(error) = self.write() {
+            not_kept(self.path.parent().unwrap_or(&self.path), &error.to_string());
+        }
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let Self { path, program } = self;
+        // Under a name of its own until it is whole, so that nobody reads half a file. Threads of this
+        // process may write the same program at once, and so may a process of the same number in
+        // another container.
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let (process, thread) = (std::process::id(), std::thread::current().id());
+        let partial =
+            path.with_extension(format!("{process}-{thread:?}-{}.partial", now.as_nanos()));
+        let written = File::create_new(&partial).and_then(|mut file| {
+            file.write_all(MAGIC)?;
+            file.write_all(&Sha256::digest(program))?;
+            file.write_all(program)
+        });
+        written.and_then(|()| fs::rename(&partial, path)).inspect_err(|_| {
+            let _ = fs::remove_file(&partial);
+        })
+    }
+}
+
+fn not_kept(folder: &Path, reason: &str) {
+    warn!("a compiled program is not kept in the compile cache {}: {reason}", folder.display());
 }
 
 /// The program in a file; none in one that is not whole.
@@ -153,15 +186,15 @@ mod tests {
     #[test]
     fn threads_that_keep_one_program_at_once_do_not_meet() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = CompileCache::open(folder.path()).unwrap();
         let path = folder.path().join("program");
         std::thread::scope(|scope| {
             for writer in 0..4_u8 {
-                let (cache, path) = (&cache, &path);
+                let path = &path;
                 scope.spawn(move || {
                     for _ in 0..50 {
                         // Of different lengths, as compilations of one text may be.
-                        cache.write(path, &vec![writer; 50_000 + usize::from(writer)]).unwrap();
+                        let written = vec![writer; 50_000 + usize::from(writer)];
+                        CacheEntry { path: path.clone(), program: written }.write().unwrap();
                         assert!(program(&fs::read(path).unwrap()).is_some());
                     }
                 });

@@ -53,3 +53,33 @@ fn a_kept_program_is_the_compiled_one() {
     cache.store(&compiled, text);
     assert!(cache.load(&client, text).is_some());
 }
+
+#[test]
+fn a_program_is_written_down_before_it_runs() {
+    let Some(client) = support::client() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let cache = CompileCache::open(folder.path()).unwrap();
+    let text = "module {
+      func.func public @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+        %y = \"stablehlo.sort\"(%x) <{dimension = 0 : i64, is_stable = true}> ({
+        ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+          %less = stablehlo.compare LT, %a, %b, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+          stablehlo.return %less : tensor<i1>
+        }) : (tensor<3xf32>) -> tensor<3xf32>
+        return %y : tensor<3xf32> } }";
+    let sorted = |executable: &Executable| {
+        let input = support::f32_bytes(&[3.0, 1.0, 2.0]);
+        let input = executable.client().upload(ElementType::F32, &[3], &input).unwrap();
+        let mut pending = executable.execute([Argument::Keep(&input)]).unwrap();
+        pending.wait().unwrap();
+        let output = pending.take(0).unwrap();
+        support::f32_values(&output.host_bytes().unwrap().unwrap())
+    };
+    let compiled = client.compile(text).unwrap();
+    let entry = cache.entry(&compiled, text).unwrap();
+    assert!(files(folder.path()).is_empty(), "nothing is kept before it has run");
+    assert_eq!(sorted(&compiled), [1.0, 2.0, 3.0]);
+    assert!(cache.entry(&compiled, text).is_none(), "the control: this plugin cannot do it later");
+    entry.keep();
+    assert_eq!(sorted(&cache.load(&client, text).unwrap()), [1.0, 2.0, 3.0]);
+}
