@@ -45,7 +45,9 @@ def assert_same(found, expected):
     """Equal to the bit, of one type and shape."""
     assert found.dtype == expected.dtype
     assert found.shape == expected.shape
-    assert found.tobytes() == expected.tobytes(), f"{found} is not {expected}"
+    # Compared before the assertion, which explains megabytes element by element.
+    same = found.tobytes() == expected.tobytes()
+    assert same, f"{found} is not {expected}"
 
 
 def assert_differs(found, expected):
