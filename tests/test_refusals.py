@@ -8,7 +8,7 @@ import uuid
 
 import numpy as np
 import pytest
-from harness import environment, fixtures, models
+from harness import environment, examples, fixtures, models
 from harness.decoding import assert_ids, greedy_alone
 from harness.server import LoadError
 from tritonclient.utils import InferenceServerException
@@ -268,6 +268,25 @@ def test_a_broken_artifact_is_refused(server, broken, case):
 
 
 # Requests.
+
+
+def test_a_ring_shorter_than_the_window_is_refused(repository, server):
+    model = examples.add(repository, "window_sequence", "short_ring")
+    path = model.version / "tlaloc-serving.json"
+    whole = path.read_bytes()
+    manifest = json.loads(whole)
+    manifest["model"]["windowedKv"]["ringPages"] = 1
+    models.Model.write(path, json.dumps(manifest).encode())
+    with pytest.raises(LoadError) as refusal:
+        server.load(model.name)
+    needle = "so a decode step would read a position already written over"
+    assert refusal.value.status == 400 and needle in refusal.value.message
+    # The control: the manifest as it was is served.
+    models.Model.write(path, whole)
+    server.load(model.name)
+    with server.client() as client, client.sequence(model.name) as sequence:
+        assert sequence.send([1, 2, 3], ["LOGITS"])["LOGITS"].shape[-1] == 64
+    server.unload(model.name)
 
 
 @pytest.fixture(params=["http", "grpc"])
