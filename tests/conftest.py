@@ -11,6 +11,7 @@ sys.path[:0] = [str(TESTS), str(TESTS.parent / "scripts")]
 from harness.models import Repository  # noqa: E402
 from harness.rows import Recorder, Table, lines  # noqa: E402
 from harness.server import Server, running  # noqa: E402
+from harness.tensors import PROTOCOLS, connected  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +27,13 @@ def server(repository):
     """A server of the file's repository; tests load the models they want."""
     with running(repository) as server:
         yield server
+
+
+@pytest.fixture(params=PROTOCOLS)
+def client(server, request):
+    """A client for tensors, by each protocol; files about sequences have one of their own."""
+    with connected(server, request.param) as client:
+        yield client
 
 
 TABLE = pytest.StashKey()

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from harness import environment, examples
 from harness.server import LoadError
-from harness.tensors import PROTOCOLS, connected
 from tritonclient.utils import InferenceServerException
 
 MODELS = ("bounded_mean", "bounded_softmax")
@@ -22,12 +21,6 @@ def loaded(repository, server):
     for name in MODELS:
         examples.add(repository, name)
         server.load(name)
-
-
-@pytest.fixture(params=PROTOCOLS)
-def client(server, request):
-    with connected(server, request.param) as client:
-        yield client
 
 
 def rows(model, length):

@@ -5,7 +5,7 @@ import pytest
 from harness import examples
 from harness.decoding import LOGITS, assert_close, logits
 from harness.example_models import Reference
-from harness.tensors import PROTOCOLS, connected
+from harness.tensors import PROTOCOLS
 
 REFERENCE = Reference()
 DECODE, SEQUENCE = "reference_decode", "reference_sequence"
@@ -18,12 +18,6 @@ def loaded(repository, server):
     for name in (DECODE, SEQUENCE):
         examples.add(repository, name)
         server.load(name)
-
-
-@pytest.fixture(params=PROTOCOLS)
-def client(server, request):
-    with connected(server, request.param) as client:
-        yield client
 
 
 def step(tokens, position, tables, slots):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from harness import environment, fixtures, models
 from harness.decoding import assert_close
-from harness.tensors import PROTOCOLS, connected
 
 MODEL = "reference_decode"
 FOLDER = environment.UPSTREAM / "model_repository" / MODEL
@@ -28,12 +27,6 @@ def model(repository, server):
 @pytest.fixture(scope="module")
 def steps(model):
     return json.loads(RECORDED.read_text())["steps"]
-
-
-@pytest.fixture(params=PROTOCOLS)
-def client(server, request):
-    with connected(server, request.param) as client:
-        yield client
 
 
 def inputs(step):

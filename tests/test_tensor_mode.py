@@ -6,7 +6,7 @@ import uuid
 import numpy as np
 import pytest
 from harness import examples
-from harness.tensors import PROTOCOLS, connected
+from harness.tensors import connected
 from ml_dtypes import bfloat16
 from tritonclient.utils import InferenceServerException
 
@@ -33,12 +33,6 @@ def loaded(repository, server):
     for name in MODELS:
         examples.add(repository, name)
         server.load(name)
-
-
-@pytest.fixture(params=PROTOCOLS)
-def client(server, request):
-    with connected(server, request.param) as client:
-        yield client
 
 
 def assert_same(found, expected):

@@ -8,7 +8,7 @@ import pytest
 from harness import environment, examples
 from harness.faults import Plan
 from harness.server import running
-from harness.tensors import PROTOCOLS, at_once, connected
+from harness.tensors import at_once
 from tritonclient.utils import InferenceServerException
 
 X = np.array([1, 2, 3, 4], np.float32)
@@ -54,12 +54,6 @@ def counter(server, plan):
     yield "counter"
     plan.set()
     server.unload("counter")
-
-
-@pytest.fixture(params=PROTOCOLS)
-def client(server, request):
-    with connected(server, request.param) as client:
-        yield client
 
 
 def check(outputs, count, total):
