@@ -2,10 +2,12 @@
 
 import json
 import uuid
+from functools import partial
 
 import numpy as np
 import pytest
 from harness import examples
+from harness.server import wait_until
 from harness.tensors import connected
 from ml_dtypes import bfloat16
 from tritonclient.utils import InferenceServerException
@@ -213,9 +215,19 @@ class SharedMemory:
     def __enter__(self):
         return self
 
+    def _unregistered(self, name):
+        """A request is released, and its regions with it, just after its answer went out."""
+        try:
+            self._client.unregister_system_shared_memory(name)
+        except InferenceServerException as error:
+            if "currently in use" not in str(error):
+                raise
+            return False
+        return True
+
     def __exit__(self, *_):
         for name, handle in self._regions.items():
-            self._client.unregister_system_shared_memory(name)
+            wait_until(partial(self._unregistered, name), 10, f"region {name} to be free")
             self._shared_memory.destroy_shared_memory_region(handle)
 
 
