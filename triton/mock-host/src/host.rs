@@ -301,6 +301,11 @@ impl Ticket {
         self.request.cancelled.store(true, Ordering::SeqCst);
     }
 
+    /// Factories that were created and not deleted.
+    pub fn live_factories(&self) -> usize {
+        self.request.live_factories.load(Ordering::SeqCst)
+    }
+
     /// Responses that were created and neither sent nor deleted.
     pub fn live_responses(&self) -> usize {
         self.request.live_responses.load(Ordering::SeqCst)

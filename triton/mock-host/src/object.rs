@@ -101,3 +101,12 @@ pub(crate) struct InstanceObject {
     pub(crate) memory: Mutex<Vec<MemoryReport>>,
     pub(crate) requests: Mutex<Vec<Arc<RequestObject>>>,
 }
+
+/// Statistics of a response, as a backend fills them.
+#[derive(Default)]
+pub(crate) struct ResponseStatisticsObject {
+    pub(crate) instance: bool,
+    pub(crate) factory: Option<Arc<RequestObject>>,
+    pub(crate) times: [u64; 3],
+    pub(crate) failed: bool,
+}

@@ -26,6 +26,8 @@ pub struct RequestSetup {
     pub gpu_outputs: Vec<(String, GpuAddress)>,
     /// The parameters.
     pub parameters: Vec<(String, Parameter)>,
+    /// How long it may take; 0 for any time.
+    pub timeout_microseconds: u64,
     /// What is to fail.
     pub faults: Faults,
 }
@@ -106,7 +108,9 @@ pub enum Parameter {
 /// Functions that fail for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// `TRITONBACKEND_ResponseNew`.
+    /// `TRITONBACKEND_ResponseFactoryNew`.
+    pub factory_new: bool,
+    /// `TRITONBACKEND_ResponseNew` and `TRITONBACKEND_ResponseNewFromFactory`.
     pub response_new: bool,
     /// `TRITONBACKEND_ResponseOutput`.
     pub output: bool,
@@ -116,7 +120,8 @@ pub struct Faults {
     pub gpu_output: bool,
     /// `TRITONBACKEND_ResponseSend`, which takes the response nevertheless.
     pub send: bool,
-    /// `TRITONBACKEND_ModelInstanceReportStatistics`.
+    /// `TRITONBACKEND_ModelInstanceReportStatistics` and
+    /// `TRITONBACKEND_ModelInstanceReportResponseStatistics`.
     pub report: bool,
     /// `TRITONBACKEND_RequestRelease`, which does not take the request.
     pub release: bool,
@@ -129,6 +134,16 @@ pub enum Event {
     Answered(Answer),
     /// It tried to, and the server failed.
     SendFailed,
+    /// It said without a response that there are no more.
+    Ended,
+    /// It counted a response: whether as answered with success, and when it was begun, when its
+    /// outputs were, and when it was sent, in nanoseconds.
+    ReportedResponse {
+        /// As answered with success.
+        success: bool,
+        /// The times.
+        times: [u64; 3],
+    },
     /// It counted the request.
     Reported {
         /// As answered with success.
@@ -140,7 +155,8 @@ pub enum Event {
     Released,
     /// It tried to, and the server refused.
     ReleaseRefused,
-    /// It used the request after it had released it, with this function.
+    /// It used the request after it had released it, or a factory after the last response, with this
+    /// function.
     Misused(&'static str),
 }
 
@@ -239,9 +255,13 @@ pub(crate) struct RequestObject {
     pub(crate) outputs: Vec<CString>,
     pub(crate) gpu_outputs: Vec<(String, GpuAddress)>,
     pub(crate) parameters: Vec<(CString, ParameterObject)>,
+    pub(crate) timeout_microseconds: u64,
     pub(crate) faults: Faults,
     pub(crate) cancelled: AtomicBool,
     pub(crate) live_responses: AtomicUsize,
+    pub(crate) live_factories: AtomicUsize,
+    /// A last response was sent, or tried to.
+    pub(crate) ended: AtomicBool,
     events: Mutex<Vec<Event>>,
     changed: Condvar,
 }
@@ -275,9 +295,12 @@ impl RequestObject {
                     (c_string(&name), value)
                 })
                 .collect(),
+            timeout_microseconds: setup.timeout_microseconds,
             faults: setup.faults,
             cancelled: AtomicBool::new(false),
             live_responses: AtomicUsize::new(0),
+            live_factories: AtomicUsize::new(0),
+            ended: AtomicBool::new(false),
             events: Mutex::default(),
             changed: Condvar::new(),
         })
@@ -300,6 +323,13 @@ impl RequestObject {
         }
     }
 
+    /// Notes a function of a factory that was called after the last response.
+    pub(crate) fn used_factory(&self, function: &'static str) {
+        if self.ended.load(Ordering::SeqCst) {
+            self.push(Event::Misused(function));
+        }
+    }
+
     /// Waits until the request is released, or its release refused; false after `timeout`.
     pub(crate) fn wait(&self, timeout: std::time::Duration) -> bool {
         let mut events = self.events.lock();
@@ -307,6 +337,24 @@ impl RequestObject {
             !events.iter().any(|event| matches!(event, Event::Released | Event::ReleaseRefused))
         };
         !self.changed.wait_while_for(&mut events, waiting, timeout).timed_out()
+    }
+}
+
+/// What makes the responses to a request.
+pub(crate) struct FactoryObject {
+    pub(crate) request: Arc<RequestObject>,
+}
+
+impl FactoryObject {
+    pub(crate) fn new(request: Arc<RequestObject>) -> Self {
+        request.live_factories.fetch_add(1, Ordering::SeqCst);
+        FactoryObject { request }
+    }
+}
+
+impl Drop for FactoryObject {
+    fn drop(&mut self) {
+        self.request.live_factories.fetch_sub(1, Ordering::SeqCst);
     }
 }
 

@@ -14,10 +14,11 @@ use triton_backend_sys as sys;
 use crate::error::{ErrorObject, injected, invalid};
 use crate::log::{self, LogLine};
 use crate::object::{
-    AttributeObject, BackendObject, BatchReport, InstanceObject, MemoryReport, Message, ModelObject,
+    AttributeObject, BackendObject, BatchReport, InstanceObject, MemoryReport, Message,
+    ModelObject, ResponseStatisticsObject,
 };
 use crate::request::{
-    Answer, CorrelationObject, Event, GpuAddress, InputObject, Output, OutputObject,
+    Answer, CorrelationObject, Event, FactoryObject, GpuAddress, InputObject, Output, OutputObject,
     ParameterObject, RequestObject, ResponseObject,
 };
 
@@ -126,6 +127,9 @@ request_getters! {
             CorrelationObject::Number(_) => return invalid("the correlation id is a number"),
             CorrelationObject::Text(id) => id.as_ptr(),
         }
+    }
+    TRITONBACKEND_InferenceRequestTimeoutMicroseconds, |request| -> u64 {
+        request.timeout_microseconds
     }
     TRITONBACKEND_RequestInputCount, |request| -> u32 { count(request.inputs.len()) }
     TRITONBACKEND_RequestOutputCount, |request| -> u32 { count(request.outputs.len()) }
@@ -321,6 +325,75 @@ unsafe extern "C" fn TRITONBACKEND_ModelInstanceReportStatistics(
         return injected("TRITONBACKEND_ModelInstanceReportStatistics");
     }
     request.push(Event::Reported { success, times: [start, compute_start, compute_end, end] });
+    OK
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn TRITONBACKEND_ModelInstanceResponseStatisticsNew(
+    statistics: *mut *mut sys::TRITONBACKEND_ModelInstanceResponseStatistics,
+) -> Error {
+    let object = Box::new(ResponseStatisticsObject::default());
+    // SAFETY: the contract.
+    unsafe { *statistics = Box::into_raw(object).cast() };
+    OK
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn TRITONBACKEND_ModelInstanceResponseStatisticsDelete(
+    statistics: *mut sys::TRITONBACKEND_ModelInstanceResponseStatistics,
+) -> Error {
+    // SAFETY: the contract.
+    drop(unsafe { Box::from_raw(statistics.cast::<ResponseStatisticsObject>()) });
+    OK
+}
+
+/// Functions that set one thing of a response's statistics.
+macro_rules! response_statistics {
+    ($($symbol:ident, |$object:ident, $value:ident: $type:ty| $body:expr;)*) => {$(
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $symbol(
+            statistics: *mut sys::TRITONBACKEND_ModelInstanceResponseStatistics,
+            $value: $type,
+        ) -> Error {
+            // SAFETY: the contract.
+            let $object = unsafe { &mut *statistics.cast::<ResponseStatisticsObject>() };
+            $body;
+            OK
+        }
+    )*};
+}
+
+response_statistics! {
+    TRITONBACKEND_ModelInstanceResponseStatisticsSetModelInstance,
+    |object, instance: *mut sys::TRITONBACKEND_ModelInstance| object.instance = !instance.is_null();
+    TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseFactory,
+    |object, factory: *mut sys::TRITONBACKEND_ResponseFactory| {
+        // SAFETY: the contract.
+        object.factory = Some(unsafe { (*factory.cast::<FactoryObject>()).request.clone() });
+    };
+    TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseStart,
+    |object, time: u64| object.times[0] = time;
+    TRITONBACKEND_ModelInstanceResponseStatisticsSetComputeOutputStart,
+    |object, time: u64| object.times[1] = time;
+    TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseEnd,
+    |object, time: u64| object.times[2] = time;
+    TRITONBACKEND_ModelInstanceResponseStatisticsSetError,
+    |object, error: Error| object.failed = !error.is_null();
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn TRITONBACKEND_ModelInstanceReportResponseStatistics(
+    statistics: *mut sys::TRITONBACKEND_ModelInstanceResponseStatistics,
+) -> Error {
+    // SAFETY: the contract.
+    let object = unsafe { &*statistics.cast::<ResponseStatisticsObject>() };
+    let ResponseStatisticsObject { instance: true, factory: Some(request), .. } = object else {
+        return invalid("the statistics lack their instance or their factory");
+    };
+    if request.faults.report {
+        return injected("TRITONBACKEND_ModelInstanceReportResponseStatistics");
+    }
+    request.push(Event::ReportedResponse { success: !object.failed, times: object.times });
     OK
 }
 
@@ -545,11 +618,94 @@ unsafe extern "C" fn TRITONBACKEND_ResponseNew(
         Arc::from_raw(request)
     };
     request.used("TRITONBACKEND_ResponseNew");
+    // SAFETY: the contract.
+    unsafe { new_response(request, "TRITONBACKEND_ResponseNew", response) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn TRITONBACKEND_ResponseNewFromFactory(
+    response: *mut *mut sys::TRITONBACKEND_Response,
+    factory: *mut sys::TRITONBACKEND_ResponseFactory,
+) -> Error {
+    let function = "TRITONBACKEND_ResponseNewFromFactory";
+    // SAFETY: the contract.
+    unsafe {
+        let request = (*factory.cast::<FactoryObject>()).request.clone();
+        request.used_factory(function);
+        new_response(request, function, response)
+    }
+}
+
+/// # Safety
+/// `response` must be writable.
+unsafe fn new_response(
+    request: Arc<RequestObject>,
+    function: &str,
+    response: *mut *mut sys::TRITONBACKEND_Response,
+) -> Error {
     if request.faults.response_new {
-        return injected("TRITONBACKEND_ResponseNew");
+        return injected(function);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { *response = Box::into_raw(Box::new(ResponseObject::new(request))).cast() };
+    OK
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn TRITONBACKEND_ResponseFactoryNew(
+    factory: *mut *mut sys::TRITONBACKEND_ResponseFactory,
+    request: *mut sys::TRITONBACKEND_Request,
+) -> Error {
+    // SAFETY: the contract; requests are kept in `Arc`s, of which this is one more.
+    let request = unsafe {
+        let request = request.cast::<RequestObject>();
+        Arc::increment_strong_count(request);
+        Arc::from_raw(request)
+    };
+    request.used("TRITONBACKEND_ResponseFactoryNew");
+    if request.faults.factory_new {
+        return injected("TRITONBACKEND_ResponseFactoryNew");
     }
     // SAFETY: the contract.
-    unsafe { *response = Box::into_raw(Box::new(ResponseObject::new(request))).cast() };
+    unsafe { *factory = Box::into_raw(Box::new(FactoryObject::new(request))).cast() };
+    OK
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn TRITONBACKEND_ResponseFactoryDelete(
+    factory: *mut sys::TRITONBACKEND_ResponseFactory,
+) -> Error {
+    // SAFETY: the contract.
+    drop(unsafe { Box::from_raw(factory.cast::<FactoryObject>()) });
+    OK
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn TRITONBACKEND_ResponseFactoryIsCancelled(
+    factory: *mut sys::TRITONBACKEND_ResponseFactory,
+    is_cancelled: *mut bool,
+) -> Error {
+    // SAFETY: the contract.
+    unsafe {
+        let request = &(*factory.cast::<FactoryObject>()).request;
+        request.used_factory("TRITONBACKEND_ResponseFactoryIsCancelled");
+        *is_cancelled = request.cancelled.load(Ordering::SeqCst);
+    }
+    OK
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn TRITONBACKEND_ResponseFactorySendFlags(
+    factory: *mut sys::TRITONBACKEND_ResponseFactory,
+    flags: u32,
+) -> Error {
+    // SAFETY: the contract.
+    let request = unsafe { &(*factory.cast::<FactoryObject>()).request };
+    request.used_factory("TRITONBACKEND_ResponseFactorySendFlags");
+    if flags & sys::TRITONSERVER_RESPONSE_COMPLETE_FINAL != 0 {
+        request.ended.store(true, Ordering::SeqCst);
+        request.push(Event::Ended);
+    }
     OK
 }
 
@@ -633,12 +789,13 @@ unsafe extern "C" fn TRITONBACKEND_ResponseSend(
         let response = Box::from_raw(response.cast::<ResponseObject>());
         (response, ptr::NonNull::new(error).map(|error| ErrorObject::failure(error)))
     };
+    let last = flags & sys::TRITONSERVER_RESPONSE_COMPLETE_FINAL != 0;
+    response.request.ended.fetch_or(last, Ordering::SeqCst);
     if response.request.faults.send {
         response.request.push(Event::SendFailed);
         return injected("TRITONBACKEND_ResponseSend");
     }
     let outputs = response.outputs.drain(..).map(|output| output.output).collect();
-    let last = flags & sys::TRITONSERVER_RESPONSE_COMPLETE_FINAL != 0;
     response.request.push(Event::Answered(Answer { error, outputs, last }));
     OK
 }

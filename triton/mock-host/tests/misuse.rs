@@ -121,3 +121,41 @@ fn requests_stay_the_hosts_where_executing_fails() {
         (sys::TRITONSERVER_ERROR_UNAVAILABLE, "no")
     );
 }
+
+#[test]
+fn use_of_a_factory_after_the_last_response_is_seen() {
+    unsafe extern "C" fn execute(
+        _: *mut sys::TRITONBACKEND_ModelInstance,
+        requests: *mut *mut sys::TRITONBACKEND_Request,
+        _: u32,
+    ) -> Error {
+        let mut factory = ptr::null_mut();
+        let mut response = ptr::null_mut();
+        let mut cancelled = true;
+        // SAFETY: the host lists one request, of which the factory is and the response.
+        unsafe {
+            assert!(sys::TRITONBACKEND_ResponseFactoryNew(&mut factory, *requests).is_null());
+            let is_cancelled = sys::TRITONBACKEND_ResponseFactoryIsCancelled;
+            assert!(is_cancelled(factory, &mut cancelled).is_null() && !cancelled);
+            assert!(sys::TRITONBACKEND_ResponseNewFromFactory(&mut response, factory).is_null());
+            assert!(sys::TRITONBACKEND_ResponseSend(response, 1, ptr::null_mut()).is_null());
+            assert!(is_cancelled(factory, &mut cancelled).is_null());
+            assert!(sys::TRITONBACKEND_ResponseFactorySendFlags(factory, 1).is_null());
+            assert!(sys::TRITONBACKEND_RequestRelease(*requests, 1).is_null());
+        }
+        ptr::null_mut()
+    }
+    let instance = instance(execute);
+    let tickets = instance.execute(vec![RequestSetup::default()]).unwrap();
+    assert_eq!(
+        tickets[0].wait(),
+        [
+            Event::Answered(Answer { error: None, outputs: vec![], last: true }),
+            Event::Misused("TRITONBACKEND_ResponseFactoryIsCancelled"),
+            Event::Misused("TRITONBACKEND_ResponseFactorySendFlags"),
+            Event::Ended,
+            Event::Released,
+        ]
+    );
+    assert_eq!(tickets[0].live_factories(), 1);
+}

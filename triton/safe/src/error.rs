@@ -113,6 +113,15 @@ pub enum Error {
         /// The input.
         name: String,
     },
+    /// The bytes of a BYTES tensor are not the elements that its shape tells of. The client has to
+    /// send each element behind its length.
+    #[error("the bytes of input '{name}' are no BYTES tensor: {reason}")]
+    Strings {
+        /// The input.
+        name: String,
+        /// Where it breaks.
+        reason: String,
+    },
     /// The input's bytes are not in host memory. The client has to send them in the request or in
     /// system shared memory.
     #[error("input '{name}' is in {memory} memory of device {device}; send it from host memory")]
@@ -207,7 +216,9 @@ impl Error {
             Error::ApiVersion { .. } | Error::InputMemory { .. } | Error::OutputMemory { .. } => {
                 Code::Unsupported
             }
-            Error::NoInput { .. } | Error::Text { .. } => Code::InvalidArgument,
+            Error::NoInput { .. } | Error::Strings { .. } | Error::Text { .. } => {
+                Code::InvalidArgument
+            }
             Error::Json { .. }
             | Error::NoObject { .. }
             | Error::ZeroByte { .. }

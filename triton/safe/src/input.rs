@@ -88,6 +88,12 @@ impl<'a> Input<'a> {
         self.shape
     }
 
+    /// How many elements its shape has; none where that is no number, or more than can be counted.
+    pub fn elements(&self) -> Option<usize> {
+        let mut dims = self.shape.iter().map(|dim| usize::try_from(*dim).ok());
+        dims.try_fold(1_usize, |product, dim| product.checked_mul(dim?))
+    }
+
     /// Bytes sent, in all buffers. They need not be what type and shape say.
     pub fn byte_size(&self) -> u64 {
         self.byte_size

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tracing::warn;
 use triton_backend_sys as sys;
 
-use crate::error::{Error, check};
+use crate::error::{Error, RawError, check};
 use crate::memory::Memory;
 
 /// Nanoseconds of [`now_ns`](crate::now_ns), each at or after the one before.
@@ -125,6 +125,23 @@ impl Instance {
         });
     }
 
+    /// Counts one response of a decoupled request: when it was begun, when its outputs were, and when
+    /// it was sent, with the error in it.
+    ///
+    /// # Safety
+    /// The factory must live.
+    pub(crate) unsafe fn report_response(
+        &self,
+        factory: NonNull<sys::TRITONBACKEND_ResponseFactory>,
+        times: [u64; 3],
+        error: Option<&RawError>,
+    ) {
+        self.report("TRITONBACKEND_ModelInstanceReportResponseStatistics", |instance| {
+            // SAFETY: `report` gives an instance that lives, the caller a factory.
+            unsafe { report_response(instance, factory.as_ptr(), times, error) }
+        });
+    }
+
     fn report(
         &self,
         call: &'static str,
@@ -135,6 +152,53 @@ impl Instance {
         // SAFETY: Triton gives its errors to the caller.
         if let Err(error) = unsafe { check(call, function(raw.0.as_ptr())) } {
             warn!("{error}");
+        }
+    }
+}
+
+/// Gives the statistics of one response to Triton.
+///
+/// # Safety
+/// Instance, factory and error must live.
+unsafe fn report_response(
+    instance: *mut sys::TRITONBACKEND_ModelInstance,
+    factory: *mut sys::TRITONBACKEND_ResponseFactory,
+    [start, output_start, end]: [u64; 3],
+    error: Option<&RawError>,
+) -> *mut sys::TRITONSERVER_Error {
+    use sys::*;
+    let mut raw = ptr::null_mut();
+    // SAFETY: `raw` is writable, then statistics that are ours and are deleted once; the rest is the
+    // caller's promise.
+    unsafe {
+        let mut result = TRITONBACKEND_ModelInstanceResponseStatisticsNew(&mut raw);
+        if raw.is_null() {
+            return result;
+        }
+        let mut then = |set: &dyn Fn() -> *mut TRITONSERVER_Error| {
+            if result.is_null() {
+                result = set();
+            }
+        };
+        then(&|| TRITONBACKEND_ModelInstanceResponseStatisticsSetModelInstance(raw, instance));
+        then(&|| TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseFactory(raw, factory));
+        then(&|| TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseStart(raw, start));
+        then(&|| {
+            TRITONBACKEND_ModelInstanceResponseStatisticsSetComputeOutputStart(raw, output_start)
+        });
+        then(&|| TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseEnd(raw, end));
+        if let Some(error) = error {
+            then(&|| TRITONBACKEND_ModelInstanceResponseStatisticsSetError(raw, error.as_ptr()));
+        }
+        then(&|| TRITONBACKEND_ModelInstanceReportResponseStatistics(raw));
+        let deleted = TRITONBACKEND_ModelInstanceResponseStatisticsDelete(raw);
+        match NonNull::new(result) {
+            None => deleted,
+            // The first error is told of, the second is freed.
+            Some(_) => {
+                let _ = check("TRITONBACKEND_ModelInstanceResponseStatisticsDelete", deleted);
+                result
+            }
         }
     }
 }

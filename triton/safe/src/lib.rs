@@ -7,7 +7,8 @@
 //!
 //! ```text
 //! Requests ──next──► Request ──respond(fill) / fail(error)──► Answered ──report(instance, times)──► released
-//!                       └─ dropped: answered with INTERNAL, released    └─ dropped: released
+//!                       ├─ dropped: answered with INTERNAL, released    └─ dropped: released
+//!                       └─ into_stream ─► ResponseStream ──respond(fill)…──finish(fill) / fail(error)──► Answered
 //! ```
 //!
 //! What a context says is read when it is built, so contexts hold no pointers. [`Instance`] is the
@@ -29,6 +30,8 @@ mod output_memory;
 mod parameter;
 mod request;
 mod response;
+mod stream;
+mod strings;
 
 pub use clock::now_ns;
 pub use context::{BackendContext, InstanceContext, InstanceKind, ModelContext, config_integer};
@@ -42,6 +45,8 @@ pub use output_memory::OutputMemory;
 pub use parameter::ParameterValue;
 pub use request::{Answered, CorrelationId, Flags, Request, Requests};
 pub use response::{OutputBuffer, Response};
+pub use stream::ResponseStream;
+pub use strings::{read_strings, write_strings};
 
 #[doc(hidden)]
 pub use triton_backend_sys as sys;

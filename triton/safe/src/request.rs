@@ -1,6 +1,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 use std::ptr::{self, NonNull};
+use std::time::Duration;
 
 use tracing::error;
 use triton_backend_sys as sys;
@@ -13,6 +14,7 @@ use crate::instance::{Instance, Times};
 use crate::output_memory::{Begun, OutputMemory, addresses, overlap};
 use crate::parameter::ParameterValue;
 use crate::response::{OutputBuffer, Response};
+use crate::stream::ResponseStream;
 
 /// The requests of one execution, handed out one by one. Those that are left when this is dropped
 /// are answered as [`Request`]s that are dropped.
@@ -148,6 +150,17 @@ impl Request {
         }
     }
 
+    /// How long it may take, where its client said so.
+    pub fn timeout(&self) -> Option<Duration> {
+        // SAFETY: the request lives as long as `self`.
+        let microseconds: u64 = unsafe {
+            let call = "TRITONBACKEND_InferenceRequestTimeoutMicroseconds";
+            let function = sys::TRITONBACKEND_InferenceRequestTimeoutMicroseconds;
+            get(call, function, self.raw.as_ptr()).unwrap_or(0)
+        };
+        (microseconds > 0).then(|| Duration::from_micros(microseconds))
+    }
+
     /// Its inputs, those of the model's sequence controls included, in no particular order.
     pub fn inputs(&self) -> impl Iterator<Item = Result<Input<'_>, Error>> {
         // SAFETY: the request lives as long as `self`.
@@ -275,6 +288,23 @@ impl Request {
         Ok(unsafe { OutputMemory::new(NonNull::from(memory).cast(), byte_size, alone) })
     }
 
+    /// Opens the request for any number of responses, which a decoupled model may send; each is
+    /// counted in the statistics of `instance`.
+    ///
+    /// # Errors
+    /// Where Triton has no means for it the request is answered with that error.
+    pub fn into_stream(self, instance: &Instance) -> Result<ResponseStream, Answered> {
+        drop(self.begun.take());
+        // SAFETY: the request is ours; the stream owns it from here on.
+        match unsafe { ResponseStream::new(self.raw, instance.clone()) } {
+            Ok(stream) => {
+                std::mem::forget(self);
+                Ok(stream)
+            }
+            Err(error) => Err(self.fail(error)),
+        }
+    }
+
     /// Answers with the outputs that `fill` adds to the response, or with the error it returns.
     pub fn respond(self, fill: impl FnOnce(&mut Response<'_>) -> Result<(), Error>) -> Answered {
         let result = self.answer(fill);
@@ -300,7 +330,8 @@ impl Request {
             .map_or_else(|| Response::new(self), Ok)
             .and_then(|mut response| {
                 filled = fill(&mut response);
-                response.send(filled.as_ref().err())
+                let error = filled.as_ref().err().map(Error::to_raw);
+                response.send(sys::TRITONSERVER_RESPONSE_COMPLETE_FINAL, error.as_ref())
             })
             .inspect_err(|error| error!("request '{}' stays without an answer: {error}", self.id()))
             .and(filled)
@@ -327,6 +358,15 @@ pub struct Answered {
 unsafe impl Send for Answered {}
 
 impl Answered {
+    /// # Safety
+    /// The caller must own the request, and gives it up.
+    pub(crate) unsafe fn new(
+        raw: NonNull<sys::TRITONBACKEND_Request>,
+        result: Result<(), Error>,
+    ) -> Self {
+        Answered { raw, result }
+    }
+
     /// Whether the client got outputs; if not, the error that it got, or for which it got nothing.
     pub fn result(&self) -> Result<(), &Error> {
         self.result.as_ref().copied()
@@ -348,7 +388,7 @@ impl Drop for Answered {
 
 /// # Safety
 /// The caller must own the request, and gives it up.
-unsafe fn release(request: NonNull<sys::TRITONBACKEND_Request>) {
+pub(crate) unsafe fn release(request: NonNull<sys::TRITONBACKEND_Request>) {
     // SAFETY: the caller's promise.
     let released = unsafe {
         check(

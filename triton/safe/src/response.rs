@@ -10,11 +10,13 @@ use crate::error::{Error, RawError, check};
 use crate::memory::{GpuMemory, Memory};
 use crate::request::Request;
 
-/// A response to which outputs are added; see [`Request::respond`].
+/// A response to which outputs are added; see [`Request::respond`] and
+/// [`ResponseStream::respond`](crate::ResponseStream::respond).
 #[derive(Debug)]
 pub struct Response<'a> {
     raw: NonNull<sys::TRITONBACKEND_Response>,
-    request: PhantomData<&'a Request>,
+    /// The request, or the factory of its responses.
+    source: PhantomData<&'a ()>,
 }
 
 /// Where an output's bytes are to be written.
@@ -40,7 +42,20 @@ impl<'a> Response<'a> {
         // SAFETY: the caller's promise; `raw` is writable.
         unsafe { check(call, sys::TRITONBACKEND_ResponseNew(&mut raw, request))? };
         let raw = NonNull::new(raw).ok_or(Error::NoObject { call })?;
-        Ok(Response { raw, request: PhantomData })
+        Ok(Response { raw, source: PhantomData })
+    }
+
+    /// # Safety
+    /// `factory` must be a response factory that lives for `'a`.
+    pub(crate) unsafe fn of_factory(
+        factory: *mut sys::TRITONBACKEND_ResponseFactory,
+    ) -> Result<Self, Error> {
+        let call = "TRITONBACKEND_ResponseNewFromFactory";
+        let mut raw = ptr::null_mut();
+        // SAFETY: the caller's promise; `raw` is writable.
+        unsafe { check(call, sys::TRITONBACKEND_ResponseNewFromFactory(&mut raw, factory))? };
+        let raw = NonNull::new(raw).ok_or(Error::NoObject { call })?;
+        Ok(Response { raw, source: PhantomData })
     }
 
     /// Adds an output of this type and shape (the batch dimension included) with a copy of `bytes`,
@@ -125,23 +140,15 @@ impl<'a> Response<'a> {
         })
     }
 
-    /// Sends the one and final response to the request.
-    pub(crate) fn send(self, error: Option<&Error>) -> Result<(), Error> {
+    /// Sends the response, with these flags and this error.
+    pub(crate) fn send(self, flags: u32, error: Option<&RawError>) -> Result<(), Error> {
         let raw = self.raw.as_ptr();
         // Triton takes the response even where sending it fails.
         std::mem::forget(self);
-        let error = error.map(Error::to_raw);
-        let error_ptr = error.as_ref().map_or(ptr::null_mut(), RawError::as_ptr);
-        // SAFETY: the response was ours and is given up; the error stays ours and lives.
+        let error = error.map_or(ptr::null_mut(), RawError::as_ptr);
+        // SAFETY: the response was ours and is given up; the error stays the caller's and lives.
         unsafe {
-            check(
-                "TRITONBACKEND_ResponseSend",
-                sys::TRITONBACKEND_ResponseSend(
-                    raw,
-                    sys::TRITONSERVER_RESPONSE_COMPLETE_FINAL,
-                    error_ptr,
-                ),
-            )
+            check("TRITONBACKEND_ResponseSend", sys::TRITONBACKEND_ResponseSend(raw, flags, error))
         }
     }
 }

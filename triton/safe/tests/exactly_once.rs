@@ -251,6 +251,7 @@ fn faults() -> impl Strategy<Value = Faults> {
             send,
             report,
             release,
+            ..Faults::default()
         },
     )
 }
