@@ -50,6 +50,10 @@ pub fn client(
 pub fn compile_cache(server: &ServerSettings) -> Option<CompileCache> {
     let folder = server.compile_cache.as_deref()?;
     CompileCache::open(Path::new(folder))
+        .map(|cache| match server.compile_cache_max {
+            Some(limit) => cache.bounded(limit),
+            None => cache,
+        })
         .inspect_err(|error| warn!("the compile cache {folder} cannot be used: {error}"))
         .ok()
 }

@@ -33,6 +33,8 @@ pub enum Kind {
     Text(&'static str),
     /// A whole number of microseconds from 0 up to this.
     Microseconds(u64),
+    /// A whole number of MiB from 0 up to this.
+    Mebibytes(u64),
 }
 
 impl Kind {
@@ -42,7 +44,9 @@ impl Kind {
             Kind::Fraction => "above 0, at most 1".into(),
             Kind::Path => "a path".into(),
             Kind::Text(form) => form.into(),
-            Kind::Microseconds(most) => format!("a whole number, 0 to {most}"),
+            Kind::Microseconds(most) | Kind::Mebibytes(most) => {
+                format!("a whole number, 0 to {most}")
+            }
         }
     }
 }
@@ -93,6 +97,15 @@ pub const COMPILE_CACHE: Setting = Setting {
     kind: Kind::Path,
     default: "",
     meaning: "folder where compiled programs are kept between loads; none: every load compiles",
+};
+/// The most that the compile cache may take.
+pub const COMPILE_CACHE_MAX: Setting = Setting {
+    key: "compile-cache-max-mib",
+    scope: Scope::Server(Some("TLALOC_COMPILE_CACHE_MAX_MIB")),
+    kind: Kind::Mebibytes(1 << 40),
+    default: "10240",
+    meaning: "MiB that the compile cache may take, 0 for any number; beyond it the programs used \
+              longest ago are removed",
 };
 /// The manifest of a sequence-mode model.
 pub const SERVING_MANIFEST: Setting = Setting {
@@ -226,6 +239,7 @@ pub const TABLE: &[&Setting] = &[
     &MEMORY_FRACTION,
     &PREALLOCATE,
     &COMPILE_CACHE,
+    &COMPILE_CACHE_MAX,
     &SERVING_MANIFEST,
     &BOUNDED_MANIFEST,
     &ARTIFACT,
@@ -301,6 +315,8 @@ pub struct ServerSettings {
     pub preallocate: bool,
     /// `compile-cache-dir`.
     pub compile_cache: Option<String>,
+    /// `compile-cache-max-mib` in bytes; none for no bound.
+    pub compile_cache_max: Option<u64>,
 }
 
 impl ServerSettings {
@@ -341,6 +357,7 @@ impl ServerSettings {
             memory_fraction: value(&MEMORY_FRACTION).fraction(&MEMORY_FRACTION)?,
             preallocate: value(&PREALLOCATE).flag(&PREALLOCATE)?,
             compile_cache: value(&COMPILE_CACHE).value.as_deref().and_then(trimmed),
+            compile_cache_max: value(&COMPILE_CACHE_MAX).bytes(&COMPILE_CACHE_MAX)?,
         })
     }
 }
@@ -434,11 +451,24 @@ impl Written {
     fn microseconds(self, setting: &Setting) -> Result<Duration, Error> {
         self.parse(setting, |text| {
             let Kind::Microseconds(most) = setting.kind else { return None };
-            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            let value: u64 = digits.then(|| text.parse().ok()).flatten()?;
-            (value <= most).then(|| Duration::from_micros(value))
+            whole(text, most).map(Duration::from_micros)
         })
     }
+
+    /// MiB in bytes; none for 0.
+    fn bytes(self, setting: &Setting) -> Result<Option<u64>, Error> {
+        self.parse(setting, |text| {
+            let Kind::Mebibytes(most) = setting.kind else { return None };
+            whole(text, most).map(|mib| (mib > 0).then_some(mib << 20))
+        })
+    }
+}
+
+/// A whole number from 0 up to `most`.
+fn whole(text: &str, most: u64) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let value: u64 = digits.then(|| text.parse().ok()).flatten()?;
+    (value <= most).then_some(value)
 }
 
 fn trimmed(text: &str) -> Option<String> {
@@ -565,14 +595,19 @@ mod tests {
         }});
         let read = ServerSettings::read(&config, environment).unwrap();
         assert_eq!((read.memory_fraction, read.preallocate), (0.25, true));
+        assert_eq!(read.compile_cache_max, Some(10 << 30));
         assert_eq!(read.plugin_path.as_deref(), Some("/p.so"));
     }
 
     #[test]
     fn server_settings_are_checked_by_name() {
-        for (key, value) in
-            [("memory-fraction", "0"), ("memory-fraction", "1.5"), ("preallocate", "on")]
-        {
+        for (key, value) in [
+            ("memory-fraction", "0"),
+            ("memory-fraction", "1.5"),
+            ("preallocate", "on"),
+            ("compile-cache-max-mib", "1.5"),
+            ("compile-cache-max-mib", "1099511627777"),
+        ] {
             let config = json!({ "cmdline": { key: value } });
             let error = ServerSettings::read(&config, |_| None).unwrap_err().to_string();
             assert!(error.contains(&format!("'{key}' setting must be")), "{error}");

@@ -1,5 +1,6 @@
 //! The plugin's table of functions, and how one of them is called.
 
+use std::ffi::c_char;
 use std::ptr::NonNull;
 
 use tlaloc_pjrt_sys::{
@@ -146,15 +147,8 @@ impl Api {
             // SAFETY: `error` is alive.
             unsafe { get_message(&mut message) };
         }
-        let text = if message.message.is_null() {
-            String::new()
-        } else {
-            // SAFETY: the plugin's text of that many bytes lives as long as `error`.
-            let bytes = unsafe {
-                std::slice::from_raw_parts(message.message.cast::<u8>(), message.message_size)
-            };
-            String::from_utf8_lossy(bytes).into_owned()
-        };
+        // SAFETY: the plugin's text of that many bytes lives as long as `error`.
+        let text = unsafe { text(message.message, message.message_size) };
         if let Some(destroy_error) = entry!(self, PJRT_Error_Destroy) {
             // SAFETY: `error` is alive and not used after this.
             unsafe { destroy_error(&mut destroy) };
@@ -162,4 +156,17 @@ impl Api {
         let message = if text.is_empty() { "the plugin gave no message".to_owned() } else { text };
         Some(Failure { code: Code::from_raw(code.code), message })
     }
+}
+
+/// A text of the C API's, with replacement characters where it is not UTF-8; empty for null.
+///
+/// # Safety
+/// `text` must be null or that many bytes.
+pub(crate) unsafe fn text(text: *const c_char, len: usize) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(text.cast::<u8>(), len) };
+    String::from_utf8_lossy(bytes).into_owned()
 }

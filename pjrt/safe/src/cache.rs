@@ -1,5 +1,8 @@
 //! Compiled programs on disk.
 
+mod bound;
+mod file;
+
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -8,7 +11,7 @@ use std::time::SystemTime;
 
 use sha2::{Digest as _, Sha256};
 use tlaloc_pjrt_sys::{PJRT_Executable_DeserializeAndLoad_Args, Versioned};
-use tracing::warn;
+use tracing::{info, warn};
 
 use crate::api::call;
 use crate::client::Client;
@@ -16,19 +19,22 @@ use crate::compile::{COMPILE_OPTIONS, Executable};
 use crate::error::Error;
 use crate::plugin::Digest;
 
-/// Start of every file; a change of the format changes it.
-const MAGIC: &[u8] = b"tlaloc compiled program 1\n";
-const DIGEST: usize = size_of::<Digest>();
+pub use file::{Unusable, program_in};
+
+const MIB: u64 = 1 << 20;
 
 /// A folder of compiled programs, which several processes may share.
 ///
-/// A program is found by the SHA-256 of everything that it depends on: the plugin's file, its
-/// platform and device, the processor, the compile options and the module. (A plugin takes a program of
-/// another version without a word and computes wrong results with it.) A file holds the plugin's own
-/// form behind its SHA-256; one that does not fit it is compiled again and rewritten.
+/// A program is found by the SHA-256 of everything that it depends on: the plugin's file and
+/// attributes, its platform and device, the processor, the compile options and the module. (A plugin
+/// takes a program of another version without a word and computes wrong results with it.) A file holds
+/// its key and the plugin's own form of the program behind the SHA-256 of both; one that does not fit
+/// is told of, compiled again and rewritten.
 #[derive(Debug)]
 pub struct CompileCache {
     folder: PathBuf,
+    /// The most bytes that its programs may take.
+    limit: Option<u64>,
     /// What programs are generated for.
     processor: String,
 }
@@ -40,7 +46,14 @@ impl CompileCache {
     /// The system's, where the folder cannot be made.
     pub fn open(folder: &Path) -> io::Result<Self> {
         fs::create_dir_all(folder)?;
-        Ok(Self { folder: folder.to_owned(), processor: processor() })
+        Ok(Self { folder: folder.to_owned(), limit: None, processor: processor() })
+    }
+
+    /// The same with a bound in bytes: whenever a program is written, those used longest ago go until
+    /// the rest fits.
+    #[must_use]
+    pub fn bounded(self, limit: u64) -> Self {
+        Self { limit: Some(limit), ..self }
     }
 
     /// The program that `module` was compiled to; none where it has to be compiled.
@@ -49,11 +62,18 @@ impl CompileCache {
         client: &Arc<Client>,
         module: &(impl AsRef<[u8]> + ?Sized),
     ) -> Option<Executable> {
-        let path = self.path(client, module.as_ref()).ok()?;
-        let file = fs::read(&path).ok()?;
-        let loaded = program(&file)
-            .ok_or_else(|| "it is damaged".to_owned())
-            .and_then(|program| load(client, program).map_err(|error| error.to_string()));
+        let key = self.key(client, module.as_ref()).ok()?;
+        let path = self.path(&key);
+        let loaded = match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+            opened => opened
+                .and_then(|file| read(&file))
+                .map_err(|error| format!("it cannot be read ({error})"))
+                .and_then(|file| {
+                    let program = program_in(&file, &key).map_err(|reason| reason.to_string())?;
+                    load(client, program).map_err(|error| error.to_string())
+                }),
+        };
         loaded
             .inspect_err(|reason| {
                 let path = path.display();
@@ -73,11 +93,11 @@ impl CompileCache {
         module: &(impl AsRef<[u8]> + ?Sized),
     ) -> Option<CacheEntry> {
         let entry = self
-            .path(executable.client(), module.as_ref())
+            .key(executable.client(), module.as_ref())
             .map_err(|error| error.to_string())
-            .and_then(|path| {
+            .and_then(|key| {
                 let program = executable.serialise().map_err(|error| error.to_string())?;
-                Ok(CacheEntry { path, program })
+                Ok(CacheEntry { path: self.path(&key), key, program, limit: self.limit })
             });
         entry.inspect_err(|reason| not_kept(&self.folder, reason)).ok()
     }
@@ -90,21 +110,27 @@ impl CompileCache {
         }
     }
 
-    fn path(&self, client: &Client, module: &[u8]) -> io::Result<PathBuf> {
+    fn key(&self, client: &Client, module: &[u8]) -> io::Result<Digest> {
         let mut key = Sha256::new();
         let mut part = |bytes: &[u8]| {
             key.update(bytes.len().to_le_bytes());
             key.update(bytes);
         };
-        part(MAGIC);
+        part(file::MAGIC);
         part(&client.plugin().digest()?);
+        part(client.plugin().attributes().as_bytes());
         part(client.platform_name().as_bytes());
+        part(client.device_kind().as_bytes());
         part(&client.ordinal().to_le_bytes());
         part(self.processor.as_bytes());
         part(&COMPILE_OPTIONS);
         part(module);
-        let name: String = key.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(self.folder.join(name))
+        Ok(key.finalize().into())
+    }
+
+    fn path(&self, key: &Digest) -> PathBuf {
+        let name: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.folder.join(name)
     }
 }
 
@@ -112,29 +138,57 @@ impl CompileCache {
 #[derive(Debug)]
 pub struct CacheEntry {
     path: PathBuf,
+    key: Digest,
     program: Vec<u8>,
+    limit: Option<u64>,
 }
 
 impl CacheEntry {
     /// Writes it. A cache that cannot be written is told of, and nothing else comes of it.
     pub fn keep(self) {
+        let folder = self.path.parent().unwrap_or(&self.path);
+        if let Some(limit) = self.limit
+            && self.program.len() as u64 > limit
+        {
+            let (bytes, most) = (self.program.len(), limit / MIB);
+            return not_kept(folder, &format!("its {bytes} bytes exceed the bound of {most} MiB"));
+        }
         if let Err(error) = self.write() {
-            not_kept(self.path.parent().unwrap_or(&self.path), &error.to_string());
+            return not_kept(folder, &error.to_string());
+        }
+        let Some(limit) = self.limit else { return };
+        match bound::keep_to(folder, limit) {
+            Ok(removed) if removed.programs > 0 => info!(
+                "removed the {} programs used longest ago ({} MiB) from the compile cache {}, which \
+                 may have {} MiB",
+                removed.programs,
+                removed.bytes / MIB,
+                folder.display(),
+                limit / MIB
+            ),
+            Ok(_) => {}
+            Err(error) => warn!(
+                "the compile cache {} cannot be kept to {} MiB: {error}",
+                folder.display(),
+                limit / MIB
+            ),
         }
     }
 
     fn write(&self) -> io::Result<()> {
-        let Self { path, program } = self;
+        let Self { path, key, program, .. } = self;
         // Under a name of its own until it is whole, so that nobody reads half a file. Threads of this
         // process may write the same program at once, and so may a process of the same number in
         // another container.
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let (process, thread) = (std::process::id(), std::thread::current().id());
-        let partial =
-            path.with_extension(format!("{process}-{thread:?}-{}.partial", now.as_nanos()));
+        let partial = path.with_extension(format!(
+            "{process}-{thread:?}-{}.{}",
+            now.as_nanos(),
+            bound::PARTIAL
+        ));
         let written = File::create_new(&partial).and_then(|mut file| {
-            file.write_all(MAGIC)?;
-            file.write_all(&Sha256::digest(program))?;
+            file.write_all(&file::header(key, program))?;
             file.write_all(program)
         });
         written.and_then(|()| fs::rename(&partial, path)).inspect_err(|_| {
@@ -147,10 +201,12 @@ fn not_kept(folder: &Path, reason: &str) {
     warn!("a compiled program is not kept in the compile cache {}: {reason}", folder.display());
 }
 
-/// The program in a file; none in one that is not whole.
-fn program(file: &[u8]) -> Option<&[u8]> {
-    let (digest, program) = file.strip_prefix(MAGIC)?.split_at_checked(DIGEST)?;
-    (Sha256::digest(program).as_slice() == digest).then_some(program)
+/// The file's contents; the time of its last use is noted where the file is ours to change.
+fn read(mut file: &File) -> io::Result<Vec<u8>> {
+    let mut contents = Vec::new();
+    io::Read::read_to_end(&mut file, &mut contents)?;
+    let _ = file.set_modified(SystemTime::now());
+    Ok(contents)
 }
 
 fn load(client: &Arc<Client>, program: &[u8]) -> Result<Executable, Error> {
@@ -183,6 +239,10 @@ fn processor() -> String {
 mod tests {
     use super::*;
 
+    fn entry(path: &Path, program: Vec<u8>, limit: Option<u64>) -> CacheEntry {
+        CacheEntry { path: path.to_owned(), key: [1; 32], program, limit }
+    }
+
     #[test]
     fn threads_that_keep_one_program_at_once_do_not_meet() {
         let folder = tempfile::tempdir().unwrap();
@@ -194,8 +254,8 @@ mod tests {
                     for _ in 0..50 {
                         // Of different lengths, as compilations of one text may be.
                         let written = vec![writer; 50_000 + usize::from(writer)];
-                        CacheEntry { path: path.clone(), program: written }.write().unwrap();
-                        assert!(program(&fs::read(path).unwrap()).is_some());
+                        entry(path, written, None).write().unwrap();
+                        assert!(program_in(&fs::read(path).unwrap(), &[1; 32]).is_ok());
                     }
                 });
             }
@@ -204,16 +264,12 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_file_holds_a_program() {
-        let mut file = MAGIC.to_vec();
-        file.extend(Sha256::digest(b"code"));
-        file.extend(b"code");
-        assert_eq!(program(&file), Some(&b"code"[..]));
-        for cut in 0..file.len() {
-            assert_eq!(program(&file[..cut]), None, "cut at {cut}");
-            let mut flipped = file.clone();
-            flipped[cut] ^= 1;
-            assert_eq!(program(&flipped), None, "flipped at {cut}");
-        }
+    fn a_program_above_the_bound_pushes_nothing_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let (first, second) = ("a".repeat(64), "b".repeat(64));
+        entry(&folder.path().join(&first), vec![0; 1000], Some(3000)).keep();
+        entry(&folder.path().join(&second), vec![0; 3001], Some(3000)).keep();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert!(folder.path().join(first).exists());
     }
 }

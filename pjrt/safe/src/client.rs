@@ -9,10 +9,11 @@ use parking_lot::{Condvar, Mutex};
 use tlaloc_pjrt_sys::{
     PJRT_Client, PJRT_Client_AddressableDevices_Args, PJRT_Client_Create_Args,
     PJRT_Client_Destroy_Args, PJRT_Client_PlatformName_Args, PJRT_Device,
-    PJRT_Device_LocalHardwareId_Args, Versioned,
+    PJRT_Device_GetDescription_Args, PJRT_Device_LocalHardwareId_Args,
+    PJRT_DeviceDescription_Kind_Args, Versioned,
 };
 
-use crate::api::{Api, call, entry};
+use crate::api::{Api, call, entry, text};
 use crate::error::{Code, Error};
 use crate::options::{ClientOptions, CreateOption};
 use crate::platform::Platform;
@@ -27,6 +28,7 @@ pub struct Client {
     ordinal: i32,
     platform: Platform,
     platform_name: String,
+    device_kind: String,
     device: NonNull<PJRT_Device>,
     views: bool,
     runtime: Option<Arc<dyn DeviceRuntime>>,
@@ -110,6 +112,12 @@ impl Client {
     /// The platform's name, such as `cpu` or `cuda`.
     pub fn platform_name(&self) -> &str {
         &self.platform_name
+    }
+
+    /// What the plugin calls devices of this kind, such as a GPU's product name; empty where it does
+    /// not tell.
+    pub(crate) fn device_kind(&self) -> &str {
+        &self.device_kind
     }
 
     /// Whether arrays can be laid over memory that exists already, and their addresses be had.
@@ -211,6 +219,7 @@ impl Client {
             plugin,
             ordinal,
             platform,
+            device_kind: raw.device_kind(device).unwrap_or_default(),
             platform_name,
             device,
             views,
@@ -280,10 +289,7 @@ impl Raw {
         unsafe { call!(self.api, PJRT_Client_PlatformName, &mut args) }?;
         let name = self.api.non_null("PJRT_Client_PlatformName", args.platform_name.cast_mut())?;
         // SAFETY: a text of that many bytes that lives as long as the client.
-        let name = unsafe {
-            std::slice::from_raw_parts(name.as_ptr().cast::<u8>(), args.platform_name_size)
-        };
-        Ok(String::from_utf8_lossy(name).into_owned())
+        Ok(unsafe { text(name.as_ptr(), args.platform_name_size) })
     }
 
     fn devices(&self) -> Result<Vec<NonNull<PJRT_Device>>, Error> {
@@ -301,6 +307,21 @@ impl Raw {
             std::slice::from_raw_parts(args.addressable_devices, args.num_addressable_devices)
         };
         Ok(devices.iter().filter_map(|&device| NonNull::new(device)).collect())
+    }
+
+    fn device_kind(&self, device: NonNull<PJRT_Device>) -> Result<String, Error> {
+        let mut description =
+            PJRT_Device_GetDescription_Args { device: device.as_ptr(), ..Versioned::new() };
+        // SAFETY: the device lives as long as the client.
+        unsafe { call!(self.api, PJRT_Device_GetDescription, &mut description) }?;
+        let mut args = PJRT_DeviceDescription_Kind_Args {
+            device_description: description.device_description,
+            ..Versioned::new()
+        };
+        // SAFETY: as above.
+        unsafe { call!(self.api, PJRT_DeviceDescription_Kind, &mut args) }?;
+        // SAFETY: a text of that many bytes that lives as long as the device.
+        Ok(unsafe { text(args.device_kind, args.device_kind_size) })
     }
 
     fn hardware_id(&self, device: NonNull<PJRT_Device>) -> Result<i32, Error> {

@@ -36,7 +36,7 @@ mod staging;
 mod view;
 
 pub use buffer::{Buffer, HostBytes};
-pub use cache::{CacheEntry, CompileCache};
+pub use cache::{CacheEntry, CompileCache, Unusable, program_in};
 pub use client::Client;
 pub use compile::{Executable, MemoryStats};
 pub use device_bytes::DeviceBytes;

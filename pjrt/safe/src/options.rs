@@ -1,7 +1,10 @@
-//! Options of a client, and how the C API takes them.
+//! Options of a client, and how the C API takes them; attributes of a plugin, which it gives the same
+//! way.
 
 use tlaloc_pjrt_sys as sys;
 use tlaloc_pjrt_sys::{PJRT_NamedValue, PJRT_NamedValue__bindgen_ty_1 as Value, Versioned};
+
+use crate::api::text;
 
 /// How much device memory a client takes. Only GPU plugins have such options; others ignore them.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,5 +57,56 @@ impl CreateOption {
             value_size,
             ..Versioned::new()
         }
+    }
+}
+
+/// A named value as a line of text.
+///
+/// # Safety
+/// What it points to must be alive.
+pub(crate) unsafe fn describe(value: &PJRT_NamedValue) -> String {
+    let many = value.value_size;
+    // SAFETY: the caller's promise; the type says which field of the union is there.
+    unsafe {
+        let name = text(value.name, value.name_size);
+        let field = &value.__bindgen_anon_1;
+        match value.type_ {
+            sys::PJRT_NamedValue_kString => {
+                format!("{name}={}\n", text(field.string_value, many))
+            }
+            sys::PJRT_NamedValue_kInt64 => format!("{name}={}\n", field.int64_value),
+            sys::PJRT_NamedValue_kInt64List if field.int64_array_value.is_null() => {
+                format!("{name}=[]\n")
+            }
+            sys::PJRT_NamedValue_kInt64List => {
+                let values = std::slice::from_raw_parts(field.int64_array_value, many);
+                format!("{name}={values:?}\n")
+            }
+            sys::PJRT_NamedValue_kFloat => format!("{name}={}\n", field.float_value),
+            sys::PJRT_NamedValue_kBool => format!("{name}={}\n", field.bool_value),
+            other => format!("{name} of type {other}\n"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_of_every_type_have_their_values() {
+        // SAFETY: the option outlives the call.
+        let described = |option: CreateOption| unsafe { describe(&option.raw()) };
+        assert_eq!(described(CreateOption::Int("xla_version", 2)), "xla_version=2\n");
+        assert_eq!(described(CreateOption::Ints("v", Box::new([1, 13, 7]))), "v=[1, 13, 7]\n");
+        assert_eq!(described(CreateOption::Bool("fast", true)), "fast=true\n");
+        assert_eq!(described(CreateOption::Float("share", 0.5)), "share=0.5\n");
+        let words = "new";
+        let mut text = CreateOption::Int("name", 0).raw();
+        text.type_ = sys::PJRT_NamedValue_kString;
+        text.__bindgen_anon_1 = Value { string_value: words.as_ptr().cast() };
+        text.value_size = words.len();
+        // SAFETY: its texts are constants.
+        assert_eq!(unsafe { describe(&text) }, "name=new\n");
     }
 }

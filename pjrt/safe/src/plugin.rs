@@ -13,12 +13,13 @@ use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW, Symbol};
 use parking_lot::Mutex;
 use sha2::{Digest as _, Sha256};
 use tlaloc_pjrt_sys::{
-    PJRT_API_MAJOR, PJRT_API_MINOR, PJRT_Api, PJRT_Api_Version, PJRT_Plugin_Initialize_Args,
-    Versioned,
+    PJRT_API_MAJOR, PJRT_API_MINOR, PJRT_Api, PJRT_Api_Version, PJRT_Plugin_Attributes_Args,
+    PJRT_Plugin_Initialize_Args, Versioned,
 };
 
 use crate::api::{Api, call, entry};
 use crate::error::Error;
+use crate::options;
 
 /// A loaded plugin. Plugins stay loaded until the process ends: XLA cannot be unloaded.
 #[derive(Debug)]
@@ -103,6 +104,22 @@ impl Plugin {
         let mut digest = Hashing(Sha256::new());
         io::copy(&mut file, &mut digest)?;
         Ok(*known.insert(digest.0.finalize().into()))
+    }
+
+    /// What the plugin says of itself, one attribute a line: versions of its compiler and the like.
+    /// Empty where it says nothing.
+    pub(crate) fn attributes(&self) -> String {
+        let mut args = PJRT_Plugin_Attributes_Args::new();
+        // SAFETY: no arguments.
+        let told = unsafe { call!(self.api, PJRT_Plugin_Attributes, &mut args) };
+        if told.is_err() || args.attributes.is_null() {
+            return String::new();
+        }
+        // SAFETY: an array of that many attributes that lives as long as the plugin.
+        let attributes =
+            unsafe { std::slice::from_raw_parts(args.attributes, args.num_attributes) };
+        // SAFETY: attributes of a plugin, which stays loaded.
+        attributes.iter().map(|attribute| unsafe { options::describe(attribute) }).collect()
     }
 
     fn open(path: &Path) -> Result<Self, Error> {

@@ -4,6 +4,9 @@
 
 mod support;
 
+use std::fs::File;
+use std::time::{Duration, SystemTime};
+
 use tlaloc_pjrt::{Argument, CompileCache, ElementType, Executable};
 
 fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
@@ -43,15 +46,21 @@ fn a_kept_program_is_the_compiled_one() {
     // Another text is another program.
     assert!(cache.load(&client, &text.replace("1.0", "2.0")).is_none());
 
-    // A damaged file is not run, and is replaced by the next compilation.
+    // A file that was changed, cut off or taken from another program is not run, and is replaced by
+    // the next compilation.
     let [file] = &files(folder.path())[..] else { panic!("one file") };
-    let mut bytes = std::fs::read(file).unwrap();
-    let middle = bytes.len() / 2;
-    bytes[middle] ^= 1;
-    std::fs::write(file, bytes).unwrap();
-    assert!(cache.load(&client, text).is_none());
-    cache.store(&compiled, text);
-    assert!(cache.load(&client, text).is_some());
+    let whole = std::fs::read(file).unwrap();
+    let mut changed = whole.clone();
+    changed[whole.len() / 2] ^= 1;
+    let other = text.replace("1.0", "2.0");
+    cache.store(&client.compile(&other).unwrap(), &other);
+    let of_other = files(folder.path()).into_iter().find(|found| found != file).unwrap();
+    for bytes in [changed, whole[..whole.len() / 2].to_vec(), std::fs::read(of_other).unwrap()] {
+        std::fs::write(file, bytes).unwrap();
+        assert!(cache.load(&client, text).is_none());
+        cache.store(&compiled, text);
+        assert_eq!(run(&cache.load(&client, text).unwrap()), (vec![1.0; 1024], true));
+    }
 }
 
 #[test]
@@ -82,4 +91,33 @@ fn a_program_is_written_down_before_it_runs() {
     assert!(cache.entry(&compiled, text).is_none(), "the control: this plugin cannot do it later");
     entry.keep();
     assert_eq!(sorted(&cache.load(&client, text).unwrap()), [1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn a_bounded_cache_keeps_what_was_used_last() {
+    let Some(client) = support::client() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let texts: Vec<_> = (1..4).map(support::square_plus_text).collect();
+    let compiled: Vec<_> = texts.iter().map(|text| client.compile(text).unwrap()).collect();
+    let cache = CompileCache::open(folder.path()).unwrap();
+    let used_long_ago = |age: u64| {
+        let last = files(folder.path()).into_iter().max_by_key(|file| modified(file)).unwrap();
+        let then = SystemTime::now() - Duration::from_secs(age);
+        File::options().write(true).open(last).unwrap().set_modified(then).unwrap();
+    };
+    cache.store(&compiled[0], &texts[0]);
+    used_long_ago(200);
+    cache.store(&compiled[1], &texts[1]);
+    used_long_ago(100);
+    // The older one is used again.
+    assert!(cache.load(&client, &texts[0]).is_some());
+    let two: u64 = files(folder.path()).iter().map(|file| file.metadata().unwrap().len()).sum();
+    let cache = cache.bounded(two + two / 4);
+    cache.store(&compiled[2], &texts[2]);
+    let there = texts.iter().map(|text| cache.load(&client, text).is_some());
+    assert_eq!(there.collect::<Vec<_>>(), [true, false, true]);
+}
+
+fn modified(file: &std::path::Path) -> SystemTime {
+    file.metadata().unwrap().modified().unwrap()
 }
