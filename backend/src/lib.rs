@@ -2,14 +2,15 @@
 //!
 //! `settings` and `config` read what a model and the server are configured with, `device` finds the
 //! PJRT client, `gpu` brings Triton's GPU memory to it, `dtype` names element types, `manifest` says
-//! where one may be. `sequence_mode` serves language models, `bounded_mode` programs with axes of
-//! bounded size, `tensor_mode` every other function.
+//! where one may be. `language` runs language models, which `sequence_mode` serves; `bounded_mode`
+//! serves programs with axes of bounded size, `tensor_mode` every other function.
 
 mod bounded_mode;
 mod config;
 mod device;
 mod dtype;
 mod gpu;
+mod language;
 mod manifest;
 mod sequence_mode;
 pub mod settings;

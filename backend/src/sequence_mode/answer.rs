@@ -4,10 +4,10 @@ use tlaloc_engine::Refusal;
 use tlaloc_pjrt::Client;
 use triton_backend::{DataType, Error, Response};
 
-use super::executor::Logits;
 use super::intake::Wants;
 use crate::config::Outputs;
 use crate::gpu;
+use crate::language::Logits;
 
 /// Where a request's logits are: a call's, and the row in it.
 pub struct Answer<'a> {

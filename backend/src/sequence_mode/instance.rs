@@ -17,9 +17,8 @@ use triton_backend::{Instance, InstanceContext, Request, Requests, Times, now_ns
 use super::SequenceModel;
 use super::answer::{self, Answer};
 use super::error::Error;
-use super::executor::{Executor, Logits, Options};
 use super::intake::{self, Parsed, Wants};
-use super::programs::DeviceModel;
+use crate::language::{self, DeviceModel, Executor, Logits, Options};
 
 /// A model instance. Dropping it runs what is queued, without waits, and joins its thread.
 pub struct SequenceInstance {
@@ -71,14 +70,16 @@ struct Incoming {
 impl SequenceInstance {
     /// Zeroes the pools, prepares the step inputs and starts the thread.
     pub fn create(model: &Arc<SequenceModel>, context: &InstanceContext) -> Result<Self, Error> {
-        let device = model.devices.of_instance(context.kind(), context.device_id())?;
+        let device = model
+            .devices
+            .of_instance(context.kind(), context.device_id())
+            .map_err(language::Error::from)?;
         let options = Options {
             donate_kv_pools: model.settings.donate_kv_pools,
             pack_step_inputs: model.settings.pack_step_inputs,
             overlap_logits_copy: model.settings.overlap_logits_copy,
         };
-        let executor = Executor::new(device.clone(), options)
-            .map_err(|source| Error::Upload { what: "the KV pools".to_owned(), source })?;
+        let executor = Executor::new(device.clone(), options)?;
         info!("{}", created(model, device, &executor));
         if model.settings.backend_batching && !model.config.max_queue_delay.is_zero() {
             warn!(
@@ -106,7 +107,7 @@ impl SequenceInstance {
         let thread = std::thread::Builder::new()
             .name("tlaloc-sequence".to_owned())
             .spawn(move || span.in_scope(|| worker.run()))
-            .map_err(Error::Thread)?;
+            .map_err(language::Error::Thread)?;
         let (model, thread) = (model.clone(), Some(thread));
         Ok(SequenceInstance { shared, model, geometry, client, intake: Mutex::default(), thread })
     }

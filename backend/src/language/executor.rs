@@ -7,6 +7,7 @@ use tlaloc_pjrt::{Argument, Buffer, Client, Pending};
 use tracing::{debug, info, warn};
 use triton_backend::now_ns;
 
+use super::error::Error;
 use super::inputs::Inputs;
 use super::programs::{DeviceModel, Program, Source, elements};
 use super::timing::Medians;
@@ -63,7 +64,15 @@ struct Runs {
 
 impl Executor {
     /// Zeroes a set of pools and prepares the step inputs.
-    pub fn new(model: Arc<DeviceModel>, options: Options) -> Result<Self, tlaloc_pjrt::Error> {
+    ///
+    /// # Errors
+    /// [`Error::Upload`].
+    pub fn new(model: Arc<DeviceModel>, options: Options) -> Result<Self, Error> {
+        Self::prepare(model, options)
+            .map_err(|source| Error::Upload { what: "the KV pools".to_owned(), source })
+    }
+
+    fn prepare(model: Arc<DeviceModel>, options: Options) -> Result<Self, tlaloc_pjrt::Error> {
         let pools = model.zeroed_pools()?;
         let staged = options.pack_step_inputs && model.client.stages_inputs();
         let entries = model

@@ -1,0 +1,81 @@
+//! What serves a language model on a device, whoever chooses its calls: programs, weights, pools, step
+//! inputs and logits. Sequence mode and generation mode sit on top.
+//!
+//! `programs` is what a load brings to a device, `memory` what that needs there; `executor` runs
+//! calls, with what `inputs` writes, and `timing` tells how long they took.
+
+mod error;
+mod executor;
+mod inputs;
+mod memory;
+mod programs;
+mod timing;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tlaloc_artifact::Artifact;
+use tracing::info;
+use triton_backend::ModelContext;
+
+pub use error::Error;
+pub use executor::{Executor, Logits, Options};
+pub use programs::DeviceModel;
+
+use crate::device::{self, PerDevice};
+use crate::manifest;
+use crate::settings::ServerSettings;
+
+/// The artifact of a `serving_manifest` parameter, checked, and where its manifest is.
+///
+/// # Errors
+/// [`Error::ManifestPath`], [`Error::Artifact`].
+pub fn open(context: &ModelContext, manifest: &str) -> Result<(Arc<Artifact>, PathBuf), Error> {
+    let path = manifest::path(&context.version_directory(), manifest)
+        .ok_or_else(|| Error::ManifestPath(manifest.to_owned()))?;
+    Ok((Arc::new(Artifact::open(&path)?), path))
+}
+
+/// Brings the artifact to every device of these ordinals. `mode` is what a load line says of the mode.
+///
+/// # Errors
+/// Where the plugin, a client, a weight or a program does not come up.
+pub fn load(
+    artifact: &Arc<Artifact>,
+    ordinals: &[i32],
+    plugin: Option<&str>,
+    server: &ServerSettings,
+    mode: &str,
+) -> Result<PerDevice<Arc<DeviceModel>>, Error> {
+    let plugin = device::plugin_path(plugin, server)?;
+    let cache = device::compile_cache(server);
+    PerDevice::load(ordinals, |ordinal| {
+        let client = device::client(&plugin, ordinal, server).map_err(Error::Device)?;
+        let model = DeviceModel::load(artifact.clone(), client, cache.as_ref())?;
+        info!("{}{mode}{}{}", model.summary(), refused_tokens(artifact), windowed_pool(artifact));
+        info!("{}", memory::largest(&model.programs));
+        Ok(Arc::new(model))
+    })
+}
+
+fn refused_tokens(artifact: &Artifact) -> String {
+    let tokens = artifact.refused_tokens();
+    if tokens.is_empty() {
+        return String::new();
+    }
+    let list = tokens.iter().map(|token| format!(" {} ({})", token.id, token.config_key));
+    format!("; refuses token ids{}", list.collect::<String>())
+}
+
+fn windowed_pool(artifact: &Artifact) -> String {
+    artifact.windowed().map_or(String::new(), |windowed| {
+        format!(
+            "; windowed KV pool for {} sliding layers (window {}): {} pages, a ring of at most {} \
+             pages per sequence",
+            windowed.layers.len(),
+            windowed.window,
+            windowed.num_blocks,
+            windowed.ring_pages
+        )
+    })
+}
