@@ -128,7 +128,7 @@ def test_instances_run_at_once_with_states_of_their_own(server, plan):
 
 
 def test_a_device_with_memory_of_its_own(server, plan, client):
-    plan.set("hide views")
+    plan.set("hide PJRT_Client_CreateViewOfDeviceBuffer")
     for name in HIDDEN:
         server.load(name)
     plan.set()
