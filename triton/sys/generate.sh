@@ -42,12 +42,13 @@ trap 'rm -rf "$work"' EXIT
 bindgen "$header" \
   --no-doc-comments --no-layout-tests --no-derive-debug --no-prepend-enum-name --use-core \
   --allowlist-function 'TRITONBACKEND_.*' \
-  --allowlist-function 'TRITONSERVER_(Error|Log|Message|BufferAttributes).*' \
-  --allowlist-type 'TRITONSERVER_(DataType|MemoryType|ParameterType|InstanceGroupKind|LogLevel)' \
+  --allowlist-function 'TRITONSERVER_(Error|Log|Message|BufferAttributes|Metric(Family|Args)?)[A-Z].*' \
+  --allowlist-function 'TRITONSERVER_(ParameterNew|ParameterDelete|ServerUnloadModel)' \
+  --allowlist-type 'TRITONSERVER_(DataType|MemoryType|ParameterType|InstanceGroupKind|LogLevel|MetricKind)' \
   --allowlist-type 'TRITONSERVER_(Error_Code|RequestFlag|RequestReleaseFlag|ResponseCompleteFlag)' \
   --allowlist-var 'TRITONBACKEND_.*' \
   --blocklist-function 'TRITONBACKEND_(Initialize|Finalize|GetBackendAttribute)' \
-  --blocklist-function 'TRITONBACKEND_Model(Instance)?(Initialize|Finalize|Execute)' \
+  --blocklist-function 'TRITONBACKEND_Model(Instance)?(Initialize|Finalize|Execute|Ready)' \
   --blocklist-function 'TRITONBACKEND_Model(Batcher|Batch).*' \
   --rust-edition 2024 --rust-target 1.85 \
   -- -x c++ -I "$include" -isystem "$(gcc -print-file-name=include)" >"$work/bindings.rs"

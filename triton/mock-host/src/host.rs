@@ -115,6 +115,7 @@ impl Host {
             directory: c_path(&setup.directory),
             config: Message::new(&setup.config),
             state: State::default(),
+            unloads: Mutex::default(),
         });
         let raw = raw(&backend);
         set_api_version(setup.api_version);
@@ -133,6 +134,12 @@ impl Host {
     /// Kind and count of the instance groups that the backend prefers, best first.
     pub fn preferred_groups(&self) -> &[(u32, u64)] {
         &self.preferred
+    }
+
+    /// Names of the models that the backend has asked the server to unload, which this host leaves to
+    /// the test.
+    pub fn unloads(&self) -> Vec<String> {
+        self.host.backend.unloads.lock().clone()
     }
 
     /// Loads a model.
@@ -236,6 +243,13 @@ impl LoadedInstance {
             return Err(failure);
         }
         Ok(requests.into_iter().map(|request| Ticket { request }).collect())
+    }
+
+    /// Whether the backend says that the instance can serve.
+    pub fn ready(&self) -> Result<(), Failure> {
+        let ready = self.model.host.entry.model_instance_ready;
+        // SAFETY: the pointer is an instance of this host's that lives.
+        unsafe { ErrorObject::take(ready(raw(&self.instance))) }
     }
 
     /// What the backend reports of the instance, now and later.

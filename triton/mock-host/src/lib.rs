@@ -9,6 +9,7 @@
 mod error;
 mod host;
 mod log;
+mod metrics;
 mod object;
 mod request;
 mod symbols;
@@ -18,6 +19,7 @@ pub use host::{
     BackendSetup, Host, InstanceSetup, LoadedInstance, LoadedModel, ModelSetup, Reports, Ticket,
 };
 pub use log::{LogLine, log_lines, set_verbose};
+pub use metrics::{MetricSample, metrics};
 pub use object::{BatchReport, MemoryReport};
 pub use request::{
     Answer, Correlation, Event, Faults, GpuAddress, InputSetup, Output, Parameter, RequestSetup,

@@ -51,6 +51,8 @@ pub(crate) struct BackendObject {
     pub(crate) directory: CString,
     pub(crate) config: Message,
     pub(crate) state: State,
+    /// Names of the models that it asked the server to unload.
+    pub(crate) unloads: Mutex<Vec<String>>,
 }
 
 /// A `TRITONBACKEND_BackendAttribute`: preferred instance groups, as kind and count.

@@ -91,6 +91,11 @@ getters! {
     |model: ModelObject| -> *mut sys::TRITONBACKEND_Backend {
         Arc::as_ptr(&model.backend).cast_mut().cast()
     }
+    // The server is known by its backend.
+    TRITONBACKEND_ModelServer, TRITONBACKEND_Model,
+    |model: ModelObject| -> *mut sys::TRITONSERVER_Server {
+        Arc::as_ptr(&model.backend).cast_mut().cast()
+    }
     TRITONBACKEND_ModelInstanceName, TRITONBACKEND_ModelInstance,
     |instance: InstanceObject| -> *const c_char { instance.name.as_ptr() }
     TRITONBACKEND_ModelInstanceKind, TRITONBACKEND_ModelInstance,
@@ -303,6 +308,17 @@ unsafe extern "C" fn TRITONBACKEND_ModelSetConfig(
         let json = (*config.cast::<Message>()).json.clone();
         *(*model.cast::<ModelObject>()).config.lock() = json;
     }
+    OK
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn TRITONSERVER_ServerUnloadModel(
+    server: *mut sys::TRITONSERVER_Server,
+    model: *const c_char,
+) -> Error {
+    // SAFETY: the contract.
+    let (backend, model) = unsafe { (&*server.cast::<BackendObject>(), CStr::from_ptr(model)) };
+    backend.unloads.lock().push(model.to_string_lossy().into_owned());
     OK
 }
 

@@ -37,6 +37,7 @@ fn instance(execute: Execute) -> LoadedInstance {
         model_instance_initialize: nothing,
         model_instance_finalize: nothing,
         model_instance_execute: execute,
+        model_instance_ready: nothing,
     };
     let host = Host::start(entry, BackendSetup::default()).unwrap();
     host.load(ModelSetup::default()).unwrap().instance(InstanceSetup::default()).unwrap()

@@ -56,6 +56,13 @@ pub trait Backend: Send + Sync + Sized + 'static {
     /// Takes over requests to an instance, to answer them now or later. Triton does not call this
     /// twice at a time for one instance, but again while earlier requests are unanswered.
     fn execute(instance: &Self::Instance, requests: Requests<'_>);
+
+    /// Whether an instance can serve, which the model's readiness tells to those who ask for it. Asked
+    /// at any time and by any thread, by servers that know of it; see also
+    /// [`Instance::unload_model`].
+    fn ready(_: &Self::Instance) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// The functions of a backend. [`export_backend!`](crate::export_backend) gives them to a server;
@@ -70,6 +77,7 @@ pub fn entry_points<B: Backend>() -> sys::EntryPoints {
         model_instance_initialize: model_instance_initialize::<B>,
         model_instance_finalize: model_instance_finalize::<B>,
         model_instance_execute: model_instance_execute::<B>,
+        model_instance_ready: model_instance_ready::<B>,
     }
 }
 
@@ -283,6 +291,18 @@ unsafe extern "C" fn model_instance_execute<B: Backend>(
             }
         });
         Ok(())
+    })
+}
+
+unsafe extern "C" fn model_instance_ready<B: Backend>(
+    raw: *mut sys::TRITONBACKEND_ModelInstance,
+) -> *mut sys::TRITONSERVER_Error {
+    let call = "TRITONBACKEND_ModelInstanceReady";
+    guard(call, || {
+        // SAFETY: the server gives an instance that it initialized and does not finalize meanwhile.
+        let state: &InstanceState<B> =
+            unsafe { state(call, sys::TRITONBACKEND_ModelInstanceState, raw)? };
+        state.span.in_scope(|| B::ready(&state.instance))
     })
 }
 

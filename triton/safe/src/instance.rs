@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tracing::warn;
 use triton_backend_sys as sys;
 
+use crate::call::get;
 use crate::error::{Error, RawError, check};
 use crate::memory::Memory;
 
@@ -97,6 +98,35 @@ impl Instance {
                 )
             }
         });
+    }
+
+    /// Asks the server to unload the instance's model, whose readiness then says that it does not
+    /// serve: how an instance that cannot go on says so to servers that do not ask
+    /// [`Backend::ready`](crate::Backend::ready). Clients see a model that is not loaded; loading it
+    /// again brings it back.
+    ///
+    /// Not to be called in a callback of Triton's: the server may wait for it.
+    ///
+    /// # Errors
+    /// [`Error::Call`]: servers unload on request only under `--model-control-mode=explicit`.
+    pub fn unload_model(&self) -> Result<(), Error> {
+        // Held until the server has answered: neither instance nor server go away before.
+        let raw = self.raw.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(raw) = raw.as_ref() else { return Ok(()) };
+        // SAFETY: the instance lives, and with it its model and the server.
+        unsafe {
+            let model = get(
+                "TRITONBACKEND_ModelInstanceModel",
+                sys::TRITONBACKEND_ModelInstanceModel,
+                raw.0.as_ptr(),
+            )?;
+            let server = get("TRITONBACKEND_ModelServer", sys::TRITONBACKEND_ModelServer, model)?;
+            let name = get("TRITONBACKEND_ModelName", sys::TRITONBACKEND_ModelName, model)?;
+            check(
+                "TRITONSERVER_ServerUnloadModel",
+                sys::TRITONSERVER_ServerUnloadModel(server, name),
+            )
+        }
     }
 
     /// Counts one request.

@@ -26,6 +26,7 @@ mod input;
 mod instance;
 mod log;
 mod memory;
+mod metrics;
 mod output_memory;
 mod parameter;
 mod request;
@@ -41,6 +42,7 @@ pub use error::{Code, Error};
 pub use input::{Input, Piece};
 pub use instance::{Instance, MemoryUsage, Times};
 pub use memory::{GpuMemory, Memory};
+pub use metrics::{Counter, Gauge, Histogram, Label, MetricFamily};
 pub use output_memory::OutputMemory;
 pub use parameter::ParameterValue;
 pub use request::{Answered, CorrelationId, Flags, Request, Requests};
@@ -85,6 +87,9 @@ macro_rules! export_backend {
                 instance: *mut $crate::sys::TRITONBACKEND_ModelInstance,
                 requests: *mut *mut $crate::sys::TRITONBACKEND_Request,
                 request_count: u32);
+            $crate::export_backend!(@entry $backend, TRITONBACKEND_ModelInstanceReady,
+                model_instance_ready,
+                instance: *mut $crate::sys::TRITONBACKEND_ModelInstance);
         };
     };
     (@entry $backend:ty, $symbol:ident, $entry:ident, $($argument:ident: $type:ty),+) => {

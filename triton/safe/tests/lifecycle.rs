@@ -88,6 +88,10 @@ impl Backend for Fickle {
         fail(&instance.fail, "execute").unwrap();
         requests.for_each(|request| drop(request.respond(|_| Ok(()))));
     }
+
+    fn ready(instance: &FickleInstance) -> Result<(), Error> {
+        fail(&instance.fail, "ready")
+    }
 }
 
 impl Drop for FickleInstance {
@@ -409,6 +413,9 @@ fn the_exported_functions_are_the_backends() {
             _: *mut *mut sys::TRITONBACKEND_Request,
             _: u32,
         ) -> *mut sys::TRITONSERVER_Error;
+        fn TRITONBACKEND_ModelInstanceReady(
+            _: *mut sys::TRITONBACKEND_ModelInstance,
+        ) -> *mut sys::TRITONSERVER_Error;
     }
     let _alone = ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let entry = sys::EntryPoints {
@@ -420,6 +427,7 @@ fn the_exported_functions_are_the_backends() {
         model_instance_initialize: TRITONBACKEND_ModelInstanceInitialize,
         model_instance_finalize: TRITONBACKEND_ModelInstanceFinalize,
         model_instance_execute: TRITONBACKEND_ModelInstanceExecute,
+        model_instance_ready: TRITONBACKEND_ModelInstanceReady,
     };
     let host = Host::start(entry, BackendSetup::default()).unwrap();
     assert_eq!(host.preferred_groups().len(), 2);
@@ -429,4 +437,35 @@ fn the_exported_functions_are_the_backends() {
     assert_eq!(tickets[0].wait().len(), 2);
     drop((instance, host));
     assert_eq!(alive(), (0, 0));
+}
+
+#[test]
+fn an_instance_says_whether_it_can_serve() {
+    let _alone = ALONE.lock().unwrap();
+    let host = start();
+    let ready = |what: &str| {
+        let model = host.load(failing(what)).unwrap();
+        model.instance(InstanceSetup::default()).unwrap().ready()
+    };
+    assert_eq!(ready(""), Ok(()));
+    assert_eq!(ready("ready"), Err(failure(sys::TRITONSERVER_ERROR_NOT_FOUND, "no ready")));
+    let panicked = "the backend panicked in TRITONBACKEND_ModelInstanceReady: panicked in ready";
+    assert_eq!(ready("panic ready"), Err(failure(sys::TRITONSERVER_ERROR_INTERNAL, panicked)));
+}
+
+#[test]
+fn an_instance_can_have_its_model_unloaded() {
+    let _alone = ALONE.lock().unwrap();
+    let host = start();
+    let model = host.load(ModelSetup { name: "dying".to_owned(), ..failing("") }).unwrap();
+    let loaded = model.instance(InstanceSetup::default()).unwrap();
+    loaded.execute(vec![RequestSetup::default()]).unwrap();
+    let instance = KEPT.lock().unwrap().take().unwrap();
+    assert_eq!(host.unloads(), Vec::<String>::new());
+    instance.unload_model().unwrap();
+    assert_eq!(host.unloads(), ["dying"]);
+    // The server took the instance away: there is nothing to unload.
+    drop(loaded);
+    instance.unload_model().unwrap();
+    assert_eq!(host.unloads(), ["dying"]);
 }

@@ -24,7 +24,27 @@ pub struct TRITONSERVER_Message {
 }
 #[repr(C)]
 #[derive(Copy, Clone)]
+pub struct TRITONSERVER_Parameter {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
 pub struct TRITONSERVER_Server {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct TRITONSERVER_Metric {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct TRITONSERVER_MetricFamily {
+    _unused: [u8; 0],
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct TRITONSERVER_MetricArgs {
     _unused: [u8; 0],
 }
 pub const TRITONSERVER_TYPE_INVALID: TRITONSERVER_datatype_enum = 0;
@@ -56,6 +76,16 @@ pub const TRITONSERVER_PARAMETER_DOUBLE: TRITONSERVER_parametertype_enum = 3;
 pub const TRITONSERVER_PARAMETER_BYTES: TRITONSERVER_parametertype_enum = 4;
 pub type TRITONSERVER_parametertype_enum = ::core::ffi::c_uint;
 pub use self::TRITONSERVER_parametertype_enum as TRITONSERVER_ParameterType;
+unsafe extern "C" {
+    pub fn TRITONSERVER_ParameterNew(
+        name: *const ::core::ffi::c_char,
+        type_: TRITONSERVER_ParameterType,
+        value: *const ::core::ffi::c_void,
+    ) -> *mut TRITONSERVER_Parameter;
+}
+unsafe extern "C" {
+    pub fn TRITONSERVER_ParameterDelete(parameter: *mut TRITONSERVER_Parameter);
+}
 pub const TRITONSERVER_INSTANCEGROUPKIND_AUTO: TRITONSERVER_instancegroupkind_enum = 0;
 pub const TRITONSERVER_INSTANCEGROUPKIND_CPU: TRITONSERVER_instancegroupkind_enum = 1;
 pub const TRITONSERVER_INSTANCEGROUPKIND_GPU: TRITONSERVER_instancegroupkind_enum = 2;
@@ -195,6 +225,91 @@ unsafe extern "C" {
     pub fn TRITONSERVER_BufferAttributesByteSize(
         buffer_attributes: *mut TRITONSERVER_BufferAttributes,
         byte_size: *mut usize,
+    ) -> *mut TRITONSERVER_Error;
+}
+unsafe extern "C" {
+    pub fn TRITONSERVER_ServerUnloadModel(
+        server: *mut TRITONSERVER_Server,
+        model_name: *const ::core::ffi::c_char,
+    ) -> *mut TRITONSERVER_Error;
+}
+pub const TRITONSERVER_METRIC_KIND_COUNTER: TRITONSERVER_metrickind_enum = 0;
+pub const TRITONSERVER_METRIC_KIND_GAUGE: TRITONSERVER_metrickind_enum = 1;
+pub const TRITONSERVER_METRIC_KIND_HISTOGRAM: TRITONSERVER_metrickind_enum = 2;
+pub type TRITONSERVER_metrickind_enum = ::core::ffi::c_uint;
+pub use self::TRITONSERVER_metrickind_enum as TRITONSERVER_MetricKind;
+unsafe extern "C" {
+    pub fn TRITONSERVER_MetricFamilyNew(
+        family: *mut *mut TRITONSERVER_MetricFamily,
+        kind: TRITONSERVER_MetricKind,
+        name: *const ::core::ffi::c_char,
+        description: *const ::core::ffi::c_char,
+    ) -> *mut TRITONSERVER_Error;
+}
+unsafe extern "C" {
+    pub fn TRITONSERVER_MetricFamilyDelete(
+        family: *mut TRITONSERVER_MetricFamily,
+    ) -> *mut TRITONSERVER_Error;
+}
+unsafe extern "C" {
+    pub fn TRITONSERVER_MetricArgsNew(
+        args: *mut *mut TRITONSERVER_MetricArgs,
+    ) -> *mut TRITONSERVER_Error;
+}
+unsafe extern "C" {
+    pub fn TRITONSERVER_MetricArgsSetHistogram(
+        args: *mut TRITONSERVER_MetricArgs,
+        buckets: *const f64,
+        buckets_count: u64,
+    ) -> *mut TRITONSERVER_Error;
+}
+unsafe extern "C" {
+    pub fn TRITONSERVER_MetricArgsDelete(
+        args: *mut TRITONSERVER_MetricArgs,
+    ) -> *mut TRITONSERVER_Error;
+}
+unsafe extern "C" {
+    pub fn TRITONSERVER_MetricNew(
+        metric: *mut *mut TRITONSERVER_Metric,
+        family: *mut TRITONSERVER_MetricFamily,
+        labels: *mut *const TRITONSERVER_Parameter,
+        label_count: u64,
+    ) -> *mut TRITONSERVER_Error;
+}
+unsafe extern "C" {
+    pub fn TRITONSERVER_MetricNewWithArgs(
+        metric: *mut *mut TRITONSERVER_Metric,
+        family: *mut TRITONSERVER_MetricFamily,
+        labels: *mut *const TRITONSERVER_Parameter,
+        label_count: u64,
+        args: *const TRITONSERVER_MetricArgs,
+    ) -> *mut TRITONSERVER_Error;
+}
+unsafe extern "C" {
+    pub fn TRITONSERVER_MetricDelete(metric: *mut TRITONSERVER_Metric) -> *mut TRITONSERVER_Error;
+}
+unsafe extern "C" {
+    pub fn TRITONSERVER_MetricValue(
+        metric: *mut TRITONSERVER_Metric,
+        value: *mut f64,
+    ) -> *mut TRITONSERVER_Error;
+}
+unsafe extern "C" {
+    pub fn TRITONSERVER_MetricIncrement(
+        metric: *mut TRITONSERVER_Metric,
+        value: f64,
+    ) -> *mut TRITONSERVER_Error;
+}
+unsafe extern "C" {
+    pub fn TRITONSERVER_MetricSet(
+        metric: *mut TRITONSERVER_Metric,
+        value: f64,
+    ) -> *mut TRITONSERVER_Error;
+}
+unsafe extern "C" {
+    pub fn TRITONSERVER_MetricObserve(
+        metric: *mut TRITONSERVER_Metric,
+        value: f64,
     ) -> *mut TRITONSERVER_Error;
 }
 #[repr(C)]

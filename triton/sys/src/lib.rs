@@ -48,4 +48,8 @@ pub struct EntryPoints {
         *mut *mut TRITONBACKEND_Request,
         u32,
     ) -> *mut TRITONSERVER_Error,
+    /// `TRITONBACKEND_ModelInstanceReady`: at any time between the instance's initialization and its
+    /// finalization, with null where it can serve. Older servers do not ask.
+    pub model_instance_ready:
+        unsafe extern "C" fn(*mut TRITONBACKEND_ModelInstance) -> *mut TRITONSERVER_Error,
 }
