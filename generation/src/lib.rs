@@ -3,3 +3,6 @@
 //!
 //! | Module | What changes there |
 //! |---|---|
+//! | [`sampler`] | how the next token is chosen from a row of logits |
+
+pub mod sampler;
