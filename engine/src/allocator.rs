@@ -19,9 +19,9 @@ impl Allocator {
         Allocator::new(1..num_blocks.max(1))
     }
 
-    /// The state slots of a pool. Slot 0 is like any other.
-    pub fn state_slots(num_slots: usize) -> Allocator {
-        Allocator::new(0..num_slots)
+    /// State slots of a pool, or rows of host memory. Number 0 is like any other.
+    pub fn numbers(count: usize) -> Allocator {
+        Allocator::new(0..count)
     }
 
     fn new(range: Range<usize>) -> Allocator {
@@ -98,12 +98,12 @@ mod tests {
 
     #[test]
     fn the_first_state_slot_is_handed_out_too() {
-        let mut slots = Allocator::state_slots(2);
+        let mut slots = Allocator::numbers(2);
         assert_eq!((slots.free(), slots.total()), (2, 2));
         assert_eq!([slots.take(), slots.take(), slots.take()], [Some(0), Some(1), None]);
         slots.give_back(0);
         assert_eq!((slots.take(), slots.free()), (Some(0), 0));
-        assert_eq!(Allocator::state_slots(0).take(), None);
+        assert_eq!(Allocator::numbers(0).take(), None);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::vec;
 
 use crate::admission::Admission;
 use crate::event::{Event, FreeCause};
-use crate::packing::{self, PackedRow, StepInputs};
+use crate::packing::{self, PackedRow, StepInputs, StepSource};
 use crate::queue::{Queue, Ready, Waits};
 use crate::schedule::{Admitted, Demand, Schedule, View};
 use crate::sequence::Activity;
@@ -216,21 +216,6 @@ impl Engine {
             works: &self.works,
             sequences: &self.state.sequences,
         }
-    }
-
-    /// Fills the integer inputs of the call, every element (artifact format §7.5).
-    ///
-    /// # Panics
-    /// When an input's size is not that of the call's entry, or one is there that the model does
-    /// not have, or not there that it has.
-    pub fn pack(&self, inputs: StepInputs<'_>) {
-        let call = self.call();
-        let rows = call.rows().map(|row| PackedRow {
-            position: row.position,
-            tokens: row.tokens,
-            held: row.held,
-        });
-        packing::pack(&self.geometry, call.entry, rows, inputs);
     }
 
     /// Takes the result of the call. Without a call it does nothing.
@@ -449,5 +434,33 @@ impl Engine {
             let summary = Event::Summary { batches, requests, calls, ran_without, sequences };
             self.state.events.push(summary);
         }
+    }
+}
+
+impl StepSource for Engine {
+    fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    fn entry(&self) -> usize {
+        self.call().entry
+    }
+
+    fn rows(&self) -> usize {
+        self.call().rows().len()
+    }
+
+    fn wants_logits(&self) -> bool {
+        self.call().rows().any(|row| row.last)
+    }
+
+    fn pack(&self, inputs: StepInputs<'_>) {
+        let call = self.call();
+        let rows = call.rows().map(|row| PackedRow {
+            position: row.position,
+            tokens: row.tokens,
+            held: row.held,
+        });
+        packing::pack(&self.geometry, call.entry, rows, inputs);
     }
 }

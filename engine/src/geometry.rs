@@ -19,6 +19,21 @@ pub struct EntryShape {
     pub tokens: usize,
     /// Columns of a row's block table, `M`.
     pub columns: usize,
+    /// Columns of a row's logits: 1 for those of its last token, or `T` for those of every token.
+    /// The latter is what a verify call needs, and is used for nothing else.
+    pub logits_columns: usize,
+}
+
+impl EntryShape {
+    /// It gives the logits of every token of a row.
+    pub fn verifies(&self) -> bool {
+        self.logits_columns > 1
+    }
+
+    /// What it computes for, padding included: `B × T`.
+    pub(crate) fn token_columns(&self) -> usize {
+        self.batch.saturating_mul(self.tokens)
+    }
 }
 
 /// The windowed pools of a model (artifact format §8).
@@ -60,7 +75,11 @@ impl Geometry {
         entries: Vec<EntryShape>,
     ) -> Geometry {
         refused_tokens.sort();
-        let of = |kind| entries.iter().filter(move |entry| entry.kind == kind);
+        let of = |kind| {
+            entries
+                .iter()
+                .filter(move |entry: &&EntryShape| entry.kind == kind && !entry.verifies())
+        };
         let decode = || of(EntryKind::Decode);
         Geometry {
             max_context: decode().map(|entry| entry.context).max().unwrap_or(0),
@@ -102,6 +121,7 @@ impl Geometry {
             context: entry.context,
             tokens: entry.tokens,
             columns: entry.columns,
+            logits_columns: 1,
         });
         let refused = artifact.refused_tokens().iter();
         let mut geometry = Geometry::new(
@@ -197,25 +217,53 @@ impl Geometry {
     }
 
     /// Most tokens that one call may append to a sequence of `start` positions (artifact format
-    /// §8). A call writes its tokens before any of them attends: those of a ring must not reach
-    /// what the first of them still sees.
+    /// §8).
     pub(crate) fn max_tokens_per_call(&self, start: usize) -> usize {
-        let ring =
-            self.windowed.map_or(usize::MAX, |WindowedPools { window, ring_pages, .. }| {
-                let seen = start.min(window.saturating_sub(1));
-                ring_pages.saturating_mul(self.block_size).saturating_sub(seen)
-            });
-        self.max_prefill_tokens.min(ring).max(1)
+        self.max_prefill_tokens.min(self.ring_room(start)).max(1)
+    }
+
+    /// Most tokens that one call may write to the ring of a sequence of `start` positions. A call
+    /// writes its tokens before any of them attends: they must not reach what the first of them
+    /// still sees.
+    pub(crate) fn ring_room(&self, start: usize) -> usize {
+        self.windowed.map_or(usize::MAX, |WindowedPools { window, ring_pages, .. }| {
+            let seen = start.min(window.saturating_sub(1));
+            ring_pages.saturating_mul(self.block_size).saturating_sub(seen)
+        })
+    }
+
+    /// Tokens of the longest call that prefills a sequence of `start` positions with at most
+    /// `limit` tokens; 0 if no prefill entry takes any.
+    pub(crate) fn prefill_chunk(&self, start: usize, limit: usize) -> usize {
+        let limit = limit.min(self.ring_room(start));
+        let chunk =
+            |entry: &EntryShape| entry.tokens.min(limit).min(entry.context.saturating_sub(start));
+        self.entries_of(EntryKind::Prefill).map(chunk).max().unwrap_or(0)
     }
 
     /// Rows that a prefill call at exactly `context` may have, at least one.
     pub(crate) fn max_prefill_batch(&self, context: usize) -> usize {
-        let batches = self
-            .entries
-            .iter()
-            .filter(|entry| entry.kind == EntryKind::Prefill && entry.context == context)
-            .map(|entry| entry.batch);
-        batches.max().unwrap_or(0).max(1)
+        let of_context =
+            self.entries_of(EntryKind::Prefill).filter(|entry| entry.context == context);
+        of_context.map(|entry| entry.batch).max().unwrap_or(0).max(1)
+    }
+
+    /// Rows that a decode call may have whose rows attend over up to `context` positions.
+    pub(crate) fn max_decode_batch_at(&self, context: usize) -> usize {
+        let reaching = self.entries_of(EntryKind::Decode).filter(|entry| entry.context >= context);
+        reaching.map(|entry| entry.batch).max().unwrap_or(0)
+    }
+
+    /// Most rows and most tokens of a row that a verify call may have; none without an entry for
+    /// it.
+    pub(crate) fn max_verify(&self) -> Option<(usize, usize)> {
+        let verify = || self.entries.iter().filter(|entry| entry.verifies());
+        Some((verify().map(|entry| entry.batch).max()?, verify().map(|entry| entry.tokens).max()?))
+    }
+
+    /// The entries of a kind, but those of verify calls.
+    fn entries_of(&self, kind: EntryKind) -> impl Iterator<Item = &EntryShape> {
+        self.entries.iter().filter(move |entry| entry.kind == kind && !entry.verifies())
     }
 
     /// Index of the entry that runs `batch` rows of up to `tokens` tokens which attend over up to
@@ -227,8 +275,28 @@ impl Geometry {
         context: usize,
         tokens: usize,
     ) -> Option<usize> {
+        self.smallest(batch, context, tokens, |entry| entry.kind == kind && !entry.verifies())
+    }
+
+    /// As [`Geometry::choose`], for a verify call.
+    pub(crate) fn choose_verify(
+        &self,
+        batch: usize,
+        context: usize,
+        tokens: usize,
+    ) -> Option<usize> {
+        self.smallest(batch, context, tokens, EntryShape::verifies)
+    }
+
+    fn smallest(
+        &self,
+        batch: usize,
+        context: usize,
+        tokens: usize,
+        serves: impl Fn(&EntryShape) -> bool,
+    ) -> Option<usize> {
         let fits = |entry: &EntryShape| {
-            entry.kind == kind
+            serves(entry)
                 && entry.batch >= batch
                 && entry.context >= context
                 && entry.tokens >= tokens
@@ -245,9 +313,16 @@ mod tests {
     use super::*;
 
     fn geometry(shapes: &[(EntryKind, usize, usize, usize)]) -> Geometry {
-        let entry = |&(kind, batch, context, tokens): &(EntryKind, usize, usize, usize)| {
-            EntryShape { id: String::new(), kind, batch, context, tokens, columns: context / 4 }
-        };
+        let entry =
+            |&(kind, batch, context, tokens): &(EntryKind, usize, usize, usize)| EntryShape {
+                id: String::new(),
+                kind,
+                batch,
+                context,
+                tokens,
+                columns: context / 4,
+                logits_columns: 1,
+            };
         Geometry::new(10, 8, 4, vec![], shapes.iter().map(entry).collect())
     }
 

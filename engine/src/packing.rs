@@ -31,6 +31,29 @@ pub struct WindowInputs<'a> {
     pub slot_mapping: &'a mut [i32],
 }
 
+/// What an executor runs: the current call of an [`Engine`](crate::Engine) or a
+/// [`Scheduler`](crate::generation::Scheduler).
+pub trait StepSource {
+    /// Sizes of the model.
+    fn geometry(&self) -> &Geometry;
+
+    /// Index of the call's entry in [`Geometry::entries`].
+    fn entry(&self) -> usize;
+
+    /// Rows of the call. Rows of the entry beyond them are padding.
+    fn rows(&self) -> usize;
+
+    /// Whether someone reads the call's logits.
+    fn wants_logits(&self) -> bool;
+
+    /// Fills the integer inputs of the call, every element (artifact format §7.5).
+    ///
+    /// # Panics
+    /// When an input's size is not that of the call's entry, or one is there that the model does
+    /// not have, or not there that it has.
+    fn pack(&self, inputs: StepInputs<'_>);
+}
+
 /// Padding of `TOKEN_IDS`: any legal id.
 const TOKEN_PAD: i32 = 0;
 /// Padding of `POSITIONS`: any legal position.

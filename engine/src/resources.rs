@@ -18,7 +18,7 @@ pub enum Resource {
 
 impl Resource {
     /// In the order in which a shortage is told (sequence mode §10).
-    const ALL: [Resource; 3] = [Resource::RingPages, Resource::Pages, Resource::StateSlots];
+    pub const ALL: [Resource; 3] = [Resource::RingPages, Resource::Pages, Resource::StateSlots];
 }
 
 /// How much of each resource.
@@ -40,6 +40,32 @@ impl Amounts {
             Resource::RingPages => self.ring_pages,
             Resource::StateSlots => self.state_slots,
         }
+    }
+
+    /// How much of all resources together.
+    pub(crate) fn sum(self) -> usize {
+        self.pages + self.ring_pages + self.state_slots
+    }
+
+    pub(crate) fn plus(self, other: Amounts) -> Amounts {
+        Amounts {
+            pages: self.pages + other.pages,
+            ring_pages: self.ring_pages + other.ring_pages,
+            state_slots: self.state_slots + other.state_slots,
+        }
+    }
+
+    pub(crate) fn minus(self, other: Amounts) -> Amounts {
+        Amounts {
+            pages: self.pages.saturating_sub(other.pages),
+            ring_pages: self.ring_pages.saturating_sub(other.ring_pages),
+            state_slots: self.state_slots.saturating_sub(other.state_slots),
+        }
+    }
+
+    /// The first resource of which `self` is more than `available`.
+    pub(crate) fn beyond(self, available: Amounts) -> Option<Resource> {
+        Resource::ALL.into_iter().find(|&resource| self.of(resource) > available.of(resource))
     }
 
     /// What a sequence that holds `held` lacks to have `length` positions (sequence mode §10).
@@ -68,8 +94,8 @@ impl fmt::Display for Amounts {
     }
 }
 
-/// What one sequence holds.
-#[derive(Debug, Default)]
+/// What one sequence or request holds.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Held {
     /// Its KV pages, in the order of its positions.
     pub pages: Vec<usize>,
@@ -87,6 +113,22 @@ impl Held {
             state_slots: self.state_slots.len(),
         }
     }
+
+    /// What is held of `resource`.
+    pub fn of(&self, resource: Resource) -> &[usize] {
+        match resource {
+            Resource::Pages => &self.pages,
+            Resource::RingPages => &self.ring,
+            Resource::StateSlots => &self.state_slots,
+        }
+    }
+
+    /// Adds the first `amounts` of `other`.
+    pub fn extend(&mut self, other: &Held, amounts: Amounts) {
+        self.pages.extend_from_slice(&other.pages[..amounts.pages]);
+        self.ring.extend_from_slice(&other.ring[..amounts.ring_pages]);
+        self.state_slots.extend_from_slice(&other.state_slots[..amounts.state_slots]);
+    }
 }
 
 /// What an instance can hand out.
@@ -103,7 +145,7 @@ impl Resources {
     pub fn new(geometry: &Geometry) -> Resources {
         let pages = Allocator::pages(geometry.num_blocks());
         let ring_pages = Allocator::pages(geometry.windowed().map_or(0, |pools| pools.num_blocks));
-        let state_slots = Allocator::state_slots(geometry.num_state_slots().unwrap_or(0));
+        let state_slots = Allocator::numbers(geometry.num_state_slots().unwrap_or(0));
         let most = Amounts::lacking(geometry.max_context(), &Held::default(), geometry);
         Resources {
             most: Amounts {
@@ -114,6 +156,16 @@ impl Resources {
             pages,
             ring_pages,
             state_slots,
+        }
+    }
+
+    /// Rows of host memory, for what gives up its place on the device.
+    pub fn of_host(rows: Amounts) -> Resources {
+        Resources {
+            pages: Allocator::numbers(rows.pages),
+            ring_pages: Allocator::numbers(rows.ring_pages),
+            state_slots: Allocator::numbers(rows.state_slots),
+            most: Amounts::default(),
         }
     }
 
@@ -146,8 +198,7 @@ impl Resources {
 
     /// The first resource of which `needs` asks more than is free.
     pub fn short_of(&self, needs: Amounts) -> Option<Resource> {
-        let free = self.free();
-        Resource::ALL.into_iter().find(|&resource| needs.of(resource) > free.of(resource))
+        needs.beyond(self.free())
     }
 
     /// Moves `needs` to `held`; [`Resources::short_of`] has none of them.

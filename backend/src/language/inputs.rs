@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tlaloc_artifact::InputRole;
-use tlaloc_engine::{Engine, StepInputs, WindowInputs};
+use tlaloc_engine::{Engine, StepInputs, StepSource, WindowInputs};
 use tlaloc_pjrt::{Argument, Buffer, Client, ElementType, Error, Shape, Staging};
 
 use super::programs::{Program, elements};

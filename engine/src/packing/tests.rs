@@ -17,7 +17,7 @@ const STATE_SLOTS: usize = 7;
 /// A model with one entry.
 fn model(block_size: usize, batch: usize, tokens: usize, columns: usize) -> Geometry {
     let (id, kind, context) = ("entry".to_owned(), EntryKind::Prefill, 0);
-    let entry = EntryShape { id, kind, batch, context, tokens, columns };
+    let entry = EntryShape { id, kind, batch, context, tokens, columns, logits_columns: 1 };
     Geometry::new(1000, 1000, block_size, vec![], vec![entry])
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use tlaloc_engine::{Engine, EntryShape, Geometry, StepInputs, WindowInputs, WindowedPools};
+use tlaloc_engine::generation::{MoveKind, MovedRows, Moves};
+use tlaloc_engine::{
+    Amounts, EntryShape, Geometry, Resource, StepInputs, StepSource, WindowInputs, WindowedPools,
+};
 
 use super::check;
 
@@ -21,7 +24,7 @@ pub struct Packed {
 
 impl Packed {
     /// What the engine packs for its current call. Elements that it leaves out are seen.
-    pub fn of(engine: &Engine) -> Packed {
+    pub fn of(engine: &impl StepSource) -> Packed {
         let mut packed = Packed::default();
         packed.fill(engine, i32::MIN);
         packed
@@ -50,9 +53,9 @@ impl Packed {
     }
 
     /// As [`Packed::of`], in the memory of an earlier call.
-    pub fn fill(&mut self, engine: &Engine, stale: i32) {
+    pub fn fill(&mut self, engine: &impl StepSource, stale: i32) {
         let geometry = engine.geometry();
-        let shape = &geometry.entries()[engine.call().entry];
+        let shape = &geometry.entries()[engine.entry()];
         let (wide, table) = (shape.batch * shape.tokens, shape.batch * shape.columns);
         let fresh = |array: &mut Vec<i32>, size| {
             array.clear();
@@ -119,6 +122,30 @@ impl Paged {
         Some(usize::try_from(*page?).ok()? * self.block_size + position % self.block_size)
     }
 
+    /// Copies slots of `rows` blocks from `from`.
+    fn copy(&mut self, to: &[usize], from: &Paged, rows: &[usize]) {
+        for (&to, &row) in to.iter().zip(rows) {
+            let (to, row) = (to * self.block_size, row * self.block_size);
+            let block = &from.slots[row..row + self.block_size];
+            self.slots[to..to + self.block_size].copy_from_slice(block);
+        }
+    }
+
+    fn zero(&mut self, pages: &[usize]) {
+        for page in pages {
+            self.slots[page * self.block_size..(page + 1) * self.block_size].fill(None);
+        }
+    }
+
+    /// Some slot of the pages of a block table has `token`.
+    fn has(&self, table: &[i32], token: i32) -> bool {
+        let page = |page: &i32| {
+            let start = usize::try_from(*page).unwrap_or(0) * self.block_size;
+            self.slots.get(start..start + self.block_size).unwrap_or_default()
+        };
+        table.iter().flat_map(page).flatten().any(|&(held, _)| held == token)
+    }
+
     /// The token of `position`, whose page is `page`.
     fn read(&self, page: Option<&i32>, position: usize) -> Option<i32> {
         let (token, written) = (*self.slots.get(self.slot(page, position)?)?)?;
@@ -133,6 +160,8 @@ pub struct Device {
     windowed: Option<(WindowedPools, Paged)>,
     /// The tokens that each state slot has taken in.
     states: Vec<Vec<i32>>,
+    /// A token whose keys and values are not finite.
+    poison: Option<i32>,
 }
 
 impl Device {
@@ -145,6 +174,49 @@ impl Device {
                 (pools, paged)
             }),
             states: vec![Vec::new(); geometry.num_state_slots().unwrap_or(0)],
+            poison: None,
+        }
+    }
+
+    /// A device on which the keys and values of a token are not finite.
+    pub fn poisoned_by(self, token: i32) -> Device {
+        Device { poison: Some(token), ..self }
+    }
+
+    /// Host memory for as many rows, row 0 included.
+    pub fn host(geometry: &Geometry, rows: Amounts) -> Device {
+        let paged = |rows| Paged::new(rows, geometry.block_size());
+        Device {
+            full: paged(rows.pages),
+            windowed: geometry.windowed().map(|pools| (pools, paged(rows.ring_pages))),
+            states: vec![Vec::new(); rows.state_slots],
+            poison: None,
+        }
+    }
+
+    /// Does what a scheduler asks for.
+    pub fn apply(&mut self, moves: &Moves<'_>, host: &mut Device) {
+        let rows = |resource| moves.rows(resource);
+        let (pages, ring) = (rows(Resource::Pages), rows(Resource::RingPages));
+        let (scrub, out) = (moves.kind == MoveKind::Scrub, moves.kind == MoveKind::Out);
+        let paged = |device: &mut Paged, host: &mut Paged, rows: MovedRows<'_>| match moves.kind {
+            MoveKind::Out => host.copy(rows.host, device, rows.device),
+            MoveKind::In => device.copy(rows.device, host, rows.host),
+            MoveKind::Scrub => device.zero(rows.device),
+        };
+        paged(&mut self.full, &mut host.full, pages);
+        if let (Some((_, device)), Some((_, host))) = (&mut self.windowed, &mut host.windowed) {
+            paged(device, host, ring);
+        }
+        let slots = rows(Resource::StateSlots);
+        for (index, &slot) in slots.device.iter().enumerate() {
+            if scrub {
+                self.states[slot].clear();
+            } else if out {
+                host.states[slots.host[index]] = self.states[slot].clone();
+            } else {
+                self.states[slot] = host.states[slots.host[index]].clone();
+            }
         }
     }
 
@@ -229,6 +301,13 @@ impl Device {
         let read = |position| self.full.read(page(position), position);
         let answer: Option<Vec<i32>> = (0..length as usize).map(read).collect();
         let answer = answer.ok_or(format!("row {row} reads what was never written"))?;
+        if let Some(poison) = self.poison.filter(|poison| !answer.contains(poison)) {
+            // What is masked out is multiplied by zero, which does not help against a NaN.
+            let windowed = self.windowed.as_ref().zip(ring);
+            let poisoned = self.full.has(table, poison)
+                || windowed.is_some_and(|((_, paged), ring)| paged.has(ring, poison));
+            check(!poisoned, || format!("row {row} meets what another request left: {table:?}"))?;
+        }
         if let (Some((WindowedPools { window, ring_pages, .. }, paged)), Some(ring)) =
             (&self.windowed, ring)
         {

@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports)] // Each test binary uses a part.
 
 mod device;
+mod generator;
 mod lockstep;
 mod owner;
 
@@ -16,6 +17,7 @@ use tlaloc_engine::{
 };
 
 pub use device::{Device, Packed};
+pub use generator::{Generator, toy};
 pub use lockstep::step_all;
 pub use owner::{Owner, Ran};
 
@@ -39,7 +41,15 @@ pub fn entries(
             }
             EntryKind::Prefill => format!("prefill_b{batch}_c{context}"),
         };
-        EntryShape { id, kind, batch, context, tokens, columns: context / block_size }
+        EntryShape {
+            id,
+            kind,
+            batch,
+            context,
+            tokens,
+            columns: context / block_size,
+            logits_columns: 1,
+        }
     };
     let mut entries = Vec::new();
     for &batch in decode {
@@ -94,6 +104,30 @@ pub fn settings(batching: Batching) -> Settings {
 
 pub fn check(holds: bool, message: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(message()) }
+}
+
+/// Adds verify entries, as an exporter writes them: of `tokens` columns for each batch and context.
+pub fn with_verify(
+    mut shapes: Vec<EntryShape>,
+    block_size: usize,
+    contexts: &[usize],
+    batches: &[usize],
+    tokens: usize,
+) -> Vec<EntryShape> {
+    for &batch in batches {
+        shapes.extend(contexts.iter().filter(|&&context| context >= tokens).map(|&context| {
+            EntryShape {
+                id: format!("verify_b{batch}_c{context}_t{tokens}"),
+                kind: EntryKind::Prefill,
+                batch,
+                context,
+                tokens,
+                columns: context / block_size,
+                logits_columns: tokens,
+            }
+        }));
+    }
+    shapes
 }
 
 /// Resource invariants: free and held are all there is, page 0 is not held, nothing is held twice.
