@@ -4,5 +4,7 @@
 //! | Module | What changes there |
 //! |---|---|
 //! | [`sampler`] | how the next token is chosen from a row of logits |
+//! | [`text`] | tokens and text: the tokenizer, text while tokens come, stop strings |
 
 pub mod sampler;
+pub mod text;
