@@ -3,8 +3,10 @@
 //!
 //! | Module | What changes there |
 //! |---|---|
+//! | [`options`] | keys, ranges and defaults of requests; outputs of responses |
 //! | [`sampler`] | how the next token is chosen from a row of logits |
 //! | [`text`] | tokens and text: the tokenizer, text while tokens come, stop strings |
 
+pub mod options;
 pub mod sampler;
 pub mod text;

@@ -1,0 +1,331 @@
+//! From values as sent to a draft of the request.
+
+use serde_json::Value as Json;
+
+use super::error::Error;
+use super::key::{
+    Key, Kind, LogProbabilities, MAX_BIAS, MAX_LOGPROBS, MAX_STRING_BYTES, MAX_STRINGS, Neutral,
+};
+use super::model::ModelFacts;
+use super::request::Draft;
+use super::table::{self, find};
+use super::value::{Given, Source, Value};
+
+/// Reads every given value.
+pub(super) fn read(given: &[Given], model: &ModelFacts) -> Result<Draft, Error> {
+    let mut reader = Reader { model, draft: Draft::default(), seen: Vec::new() };
+    for given in given {
+        reader.take(given)?;
+    }
+    Ok(reader.draft)
+}
+
+struct Reader<'a> {
+    model: &'a ModelFacts,
+    draft: Draft,
+    seen: Vec<(&'static Key, Given)>,
+}
+
+impl Reader<'_> {
+    fn take(&mut self, given: &Given) -> Result<(), Error> {
+        let key = find(&given.key).ok_or_else(|| Error::Unknown {
+            source_kind: given.source,
+            key: given.key.clone(),
+            nearest: table::nearest(&given.key),
+        })?;
+        if !key.place.allows(given.source) {
+            return Err(Error::Misplaced {
+                key: given.key.clone(),
+                source_kind: given.source,
+                places: key.place.to_string(),
+            });
+        }
+        if given.value.count() == 0 {
+            return Ok(());
+        }
+        let reading = Reading { key, given, model: self.model };
+        if matches!(key.kind, Kind::SamplingParameters) {
+            for member in reading.members()? {
+                self.take(&member)?;
+            }
+        } else {
+            reading.apply(&mut self.draft)?;
+        }
+        match self.seen.iter().find(|(seen, _)| std::ptr::eq(*seen, key)) {
+            None => self.seen.push((key, given.clone())),
+            Some((_, first)) => reading.check_same(first)?,
+        }
+        Ok(())
+    }
+}
+
+/// One value on its way into the draft.
+struct Reading<'a> {
+    key: &'static Key,
+    given: &'a Given,
+    model: &'a ModelFacts,
+}
+
+impl Reading<'_> {
+    /// Puts the value into `draft`.
+    fn apply(&self, draft: &mut Draft) -> Result<(), Error> {
+        match &self.key.kind {
+            Kind::Flag(set) => set(draft, self.flag()?),
+            Kind::Integer { least, most, set, .. } => {
+                set(draft, self.integer(*least, most.of(self.model))?);
+            }
+            Kind::Number { range, set } => {
+                // Rounded as a tensor of FP32 would have it, so that both ways are one value.
+                let number = self.number()? as f32;
+                if !range.holds(number) {
+                    return Err(self.range());
+                }
+                set(draft, number);
+            }
+            Kind::Text(set) => set(draft, self.text()?),
+            Kind::Strings(set) => set(draft, self.strings()?),
+            Kind::Tokens(set) => set(draft, self.tokens()?),
+            Kind::Bias(set) => set(draft, self.bias()?),
+            Kind::LogProbabilities(set) => set(draft, self.log_probabilities()?),
+            Kind::Messages(set) => set(draft, self.messages()?),
+            Kind::SamplingParameters => {}
+            Kind::Only { neutral, reason, .. } => self.check_neutral(*neutral, reason)?,
+        }
+        Ok(())
+    }
+
+    /// Two values of one key must mean the same.
+    fn check_same(&self, first: &Given) -> Result<(), Error> {
+        let alone = |given| {
+            let mut draft = Draft::default();
+            Reading { key: self.key, given, model: self.model }.apply(&mut draft)?;
+            Ok(draft)
+        };
+        if alone(first)? == alone(self.given)? && !matches!(self.key.kind, Kind::SamplingParameters)
+        {
+            return Ok(());
+        }
+        Err(Error::Conflict {
+            first_source: first.source,
+            first: first.key.clone(),
+            first_value: first.value.to_string(),
+            second_source: self.given.source,
+            second: self.given.key.clone(),
+            second_value: self.given.value.to_string(),
+        })
+    }
+
+    fn flag(&self) -> Result<bool, Error> {
+        match &self.given.value {
+            Value::Flags(flags) if flags.len() == 1 => Ok(flags[0]),
+            _ => Err(self.wrong_type()),
+        }
+    }
+
+    /// A whole number, which may come as a number that is exactly one.
+    fn integer(&self, least: i128, most: i128) -> Result<i128, Error> {
+        let integer = match &self.given.value {
+            Value::Integers(integers) if integers.len() == 1 => integers[0],
+            Value::Numbers(numbers) if numbers.len() == 1 => {
+                let number = numbers[0];
+                // Beyond these, an FP64 may stand for another whole number.
+                if number.fract() != 0.0 || number.abs() > 2f64.powi(53) {
+                    return Err(self.range());
+                }
+                number as i128
+            }
+            _ => return Err(self.wrong_type()),
+        };
+        if integer < least || integer > most { Err(self.range()) } else { Ok(integer) }
+    }
+
+    fn number(&self) -> Result<f64, Error> {
+        match &self.given.value {
+            Value::Integers(integers) if integers.len() == 1 => Ok(integers[0] as f64),
+            Value::Numbers(numbers) if numbers.len() == 1 => Ok(numbers[0]),
+            _ => Err(self.wrong_type()),
+        }
+    }
+
+    fn text(&self) -> Result<String, Error> {
+        match &self.given.value {
+            Value::Strings(strings) if strings.len() == 1 => self.utf8(&strings[0]),
+            _ => Err(self.wrong_type()),
+        }
+    }
+
+    fn utf8(&self, bytes: &[u8]) -> Result<String, Error> {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Ok(text.to_owned()),
+            Err(error) => Err(Error::Type {
+                source_kind: self.given.source,
+                key: self.given.key.clone(),
+                found: format!(
+                    "bytes that are not UTF-8 from byte {}: {}",
+                    error.valid_up_to(),
+                    self.given.value
+                ),
+                expected: format!("{} in UTF-8", self.key.range(Some(self.model))),
+            }),
+        }
+    }
+
+    fn strings(&self) -> Result<Vec<String>, Error> {
+        let Value::Strings(strings) = &self.given.value else { return Err(self.wrong_type()) };
+        let mut kept = Vec::new();
+        for bytes in strings.iter().filter(|bytes| !bytes.is_empty()) {
+            if bytes.len() > MAX_STRING_BYTES {
+                return Err(self.outside(format!("one of {} bytes", bytes.len())));
+            }
+            kept.push(self.utf8(bytes)?);
+        }
+        if kept.len() > MAX_STRINGS {
+            return Err(self.outside(format!("{} of them", kept.len())));
+        }
+        Ok(kept)
+    }
+
+    fn tokens(&self) -> Result<Vec<i32>, Error> {
+        let Value::Integers(ids) = &self.given.value else { return Err(self.wrong_type()) };
+        ids.iter().enumerate().map(|(at, id)| self.token(*id, || format!("{id} at {at}"))).collect()
+    }
+
+    fn token(&self, id: i128, found: impl FnOnce() -> String) -> Result<i32, Error> {
+        let known = i32::try_from(id)
+            .ok()
+            .filter(|id| usize::try_from(*id).is_ok_and(|id| id < self.model.vocab_size));
+        known.ok_or_else(|| self.outside(found()))
+    }
+
+    /// A value of JSON, or the JSON that a string holds.
+    fn json(&self) -> Result<Json, Error> {
+        match &self.given.value {
+            Value::Json(json) => Ok(json.clone()),
+            Value::Strings(strings) if strings.len() == 1 => {
+                let text = self.utf8(&strings[0])?;
+                serde_json::from_str(&text).map_err(|error| Error::Type {
+                    source_kind: self.given.source,
+                    key: self.given.key.clone(),
+                    found: format!("{}, which is not JSON: {error}", self.given.value),
+                    expected: self.key.range(Some(self.model)),
+                })
+            }
+            _ => Err(self.wrong_type()),
+        }
+    }
+
+    fn bias(&self) -> Result<Vec<(i32, f32)>, Error> {
+        let Json::Object(members) = self.json()? else { return Err(self.wrong_type()) };
+        let mut biases = Vec::with_capacity(members.len());
+        for (id, bias) in &members {
+            let found = || format!("{id:?}: {bias}");
+            let token = id.parse().map_err(|_| self.outside(found()))?;
+            let token = self.token(token, found)?;
+            let bias = bias.as_f64().map(|bias| bias as f32);
+            let bias = bias.filter(|bias| bias.abs() <= MAX_BIAS);
+            biases.push((token, bias.ok_or_else(|| self.outside(found()))?));
+        }
+        biases.sort_by_key(|(token, _)| *token);
+        // "7" and "07" are one token.
+        if let Some(pair) = biases.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(self.outside(format!("token {} twice", pair[0].0)));
+        }
+        Ok(biases)
+    }
+
+    fn log_probabilities(&self) -> Result<LogProbabilities, Error> {
+        match &self.given.value {
+            Value::Flags(flags) if flags.len() == 1 => Ok(LogProbabilities::Wanted(flags[0])),
+            _ => self.integer(0, MAX_LOGPROBS).map(|count| LogProbabilities::Top(count as usize)),
+        }
+    }
+
+    fn messages(&self) -> Result<Json, Error> {
+        let json = self.json()?;
+        let Json::Array(messages) = &json else { return Err(self.wrong_type()) };
+        if messages.is_empty() {
+            return Err(self.range());
+        }
+        for (at, message) in messages.iter().enumerate() {
+            let role = message.get("role").and_then(Json::as_str);
+            if role.is_none() || message.get("content").is_none() {
+                return Err(self.outside(format!("{} at {at}", Value::Json(message.clone()))));
+            }
+        }
+        Ok(json)
+    }
+
+    /// The members of `sampling_parameters`.
+    fn members(&self) -> Result<Vec<Given>, Error> {
+        let Json::Object(members) = self.json()? else { return Err(self.wrong_type()) };
+        let member = |(key, json): (&String, &Json)| {
+            Some(Given::new(Source::SamplingParameters, key, Value::from_json(json)?))
+        };
+        // A key that is null is left out, but must still be one.
+        if let Some(key) = members.keys().find(|key| find(key).is_none()) {
+            return Err(Error::Unknown {
+                source_kind: Source::SamplingParameters,
+                key: key.clone(),
+                nearest: table::nearest(key),
+            });
+        }
+        Ok(members.iter().filter_map(member).collect())
+    }
+
+    fn check_neutral(&self, neutral: Neutral, reason: &'static str) -> Result<(), Error> {
+        let found = match &self.given.value {
+            Value::Flags(flags) if flags.len() == 1 => Neutral::Flag(flags[0]),
+            Value::Integers(integers) if integers.len() == 1 => Neutral::Number(integers[0] as f64),
+            Value::Numbers(numbers) if numbers.len() == 1 => Neutral::Number(numbers[0]),
+            _ => Neutral::None,
+        };
+        if found == neutral && neutral != Neutral::None {
+            return Ok(());
+        }
+        let remedy = match neutral {
+            Neutral::None => "leave it out".to_owned(),
+            _ => format!("leave it out or send {}", self.key.range(None)),
+        };
+        Err(Error::Unsupported {
+            source_kind: self.given.source,
+            key: self.given.key.clone(),
+            found: self.given.value.to_string(),
+            reason,
+            remedy,
+        })
+    }
+
+    fn wrong_type(&self) -> Error {
+        let kind = match &self.given.value {
+            Value::Flags(_) => "flag",
+            Value::Integers(_) => "whole number",
+            Value::Numbers(_) => "number",
+            Value::Strings(_) => "string",
+            Value::Json(_) => "JSON value",
+            Value::Other { .. } => "tensor",
+        };
+        let found = match self.given.value.count() {
+            1 => format!("the {kind} {}", self.given.value),
+            count => format!("{count} {kind}s: {}", self.given.value),
+        };
+        Error::Type {
+            source_kind: self.given.source,
+            key: self.given.key.clone(),
+            found,
+            expected: self.key.range(Some(self.model)),
+        }
+    }
+
+    fn range(&self) -> Error {
+        self.outside(self.given.value.to_string())
+    }
+
+    fn outside(&self, found: String) -> Error {
+        Error::Range {
+            source_kind: self.given.source,
+            key: self.given.key.clone(),
+            found,
+            expected: self.key.range(Some(self.model)),
+        }
+    }
+}
