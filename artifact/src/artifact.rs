@@ -212,7 +212,15 @@ impl Artifact {
     pub fn open(manifest_path: &Path) -> Result<Artifact, Error> {
         let bytes = std::fs::read(manifest_path)
             .map_err(|source| Error::Unreadable { path: manifest_path.to_owned(), source })?;
-        check::artifact(manifest_path, &bytes)
+        Artifact::parse(manifest_path, &bytes)
+    }
+
+    /// Checks the manifest `bytes`, which stand at `manifest_path`. Opens nothing.
+    ///
+    /// # Errors
+    /// The first broken rule of artifact format §17, in its order.
+    pub fn parse(manifest_path: &Path, bytes: &[u8]) -> Result<Artifact, Error> {
+        check::artifact(manifest_path, bytes)
     }
 
     /// Absolute path of the directory that holds the manifest.

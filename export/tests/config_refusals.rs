@@ -27,6 +27,11 @@ fn refused() -> Vec<(&'static str, Value, &'static str)> {
         ("hidden_size", json!("48"), "hidden_size: is \"48\", expected a positive integer"),
         ("num_hidden_layers", json!(0), "num_hidden_layers: is 0, expected a positive integer"),
         ("num_hidden_layers", json!(-3), "num_hidden_layers: is -3, expected a positive integer"),
+        (
+            "num_hidden_layers",
+            json!(4_294_967_295_u32),
+            "num_hidden_layers: is 4294967295, expected at most 4096",
+        ),
         ("vocab_size", json!(96.5), "vocab_size: is 96.5, expected a positive integer"),
         ("num_key_value_heads", json!(4), "num_key_value_heads: is 4, which does not divide"),
         ("head_dim", json!(7), "head_dim: is 7, which is odd"),

@@ -64,7 +64,15 @@ impl Keys {
         let path = dir.join("config.json");
         let text =
             fs::read(&path).map_err(|source| Error::Unreadable { path: path.clone(), source })?;
-        match serde_json::from_slice(&text) {
+        Keys::parse(path, &text)
+    }
+
+    /// Reads the `text` of a `config.json`, which stands at `path`.
+    ///
+    /// # Errors
+    /// When it is not a JSON object.
+    pub fn parse(path: PathBuf, text: &[u8]) -> Result<Config, Error> {
+        match serde_json::from_slice(text) {
             Ok(Value::Object(values)) => {
                 Ok(Keys { path, prefix: String::new(), model: true, values })
             }

@@ -6,6 +6,9 @@ use crate::checkpoint::Config;
 use crate::spec::{Activation, AttentionSpec, EmbeddingTransform, Ffn, HeadNorm, HeadSpec};
 use crate::spec::{LayerSpec, Mixer, MlpSpec, ModelSpec};
 
+/// Most layers of a model: many times what models have, and still little memory to describe.
+const MOST_LAYERS: usize = 4096;
+
 /// The sizes of a decoder, and constructors for the plain form of each of its parts, from which a
 /// family's specs differ in some fields.
 pub(super) struct Decoder {
@@ -27,6 +30,10 @@ impl Decoder {
         let vocab_size = config.required_count("vocab_size")?;
         let hidden_size = config.required_count("hidden_size")?;
         let layers = config.required_count("num_hidden_layers")?;
+        if layers > MOST_LAYERS {
+            let reason = format!("is {layers}, expected at most {MOST_LAYERS}");
+            return Err(config.refuse("num_hidden_layers", reason));
+        }
         let heads = config.required_count("num_attention_heads")?;
         let max_positions = config.required_count("max_position_embeddings")?;
         let kv_heads = config.count("num_key_value_heads")?.unwrap_or(heads);
