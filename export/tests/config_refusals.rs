@@ -35,6 +35,7 @@ fn refused() -> Vec<(&'static str, Value, &'static str)> {
         ("vocab_size", json!(96.5), "vocab_size: is 96.5, expected a positive integer"),
         ("num_key_value_heads", json!(4), "num_key_value_heads: is 4, which does not divide"),
         ("head_dim", json!(7), "head_dim: is 7, which is odd"),
+        ("head_dim", json!(2_147_483_648_u32), "head_dim: is 2147483648, expected at most 16384"),
         ("rms_norm_eps", json!(0), "rms_norm_eps: is 0, expected a number above 0"),
         ("tie_word_embeddings", json!("no"), "tie_word_embeddings: is \"no\", expected true"),
         ("rope_parameters", json!(3), "rope_parameters: is 3, expected an object"),

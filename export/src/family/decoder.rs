@@ -6,8 +6,10 @@ use crate::checkpoint::Config;
 use crate::spec::{Activation, AttentionSpec, EmbeddingTransform, Ffn, HeadNorm, HeadSpec};
 use crate::spec::{LayerSpec, Mixer, MlpSpec, ModelSpec};
 
-/// Most layers of a model: many times what models have, and still little memory to describe.
+/// Most layers of a model and most features of a head: many times what models have, and still little
+/// memory to describe.
 const MOST_LAYERS: usize = 4096;
+const MOST_HEAD_DIM: usize = 16_384;
 
 /// The sizes of a decoder, and constructors for the plain form of each of its parts, from which a
 /// family's specs differ in some fields.
@@ -50,6 +52,10 @@ impl Decoder {
         };
         if !head_dim.is_multiple_of(2) {
             return Err(config.refuse("head_dim", format!("is {head_dim}, which is odd")));
+        }
+        if head_dim > MOST_HEAD_DIM {
+            let reason = format!("is {head_dim}, expected at most {MOST_HEAD_DIM}");
+            return Err(config.refuse("head_dim", reason));
         }
         let norm_eps = config.positive("rms_norm_eps")?.unwrap_or(1e-6) as f32;
         let tied = config.boolean("tie_word_embeddings")?.unwrap_or(tied);

@@ -64,12 +64,8 @@ pub fn entry_signature(data: &[u8]) {
         let prepared = prepare(text, &function.name);
         let found = Module::parse(&prepared).unwrap();
         let main = found.function("main").unwrap();
-        assert!(main.public, "{prepared}");
-        let types = |function: &tlaloc_artifact::stablehlo::Function| {
-            let values = function.arguments.iter().chain(&function.results);
-            values.map(|value| value.ty.clone()).collect::<Vec<_>>()
-        };
-        assert_eq!(types(main).len(), types(function).len());
+        assert_eq!(main.arguments.len(), function.arguments.len(), "{prepared}");
+        assert_eq!(main.results.len(), function.results.len(), "{prepared}");
     }
 }
 

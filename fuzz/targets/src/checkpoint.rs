@@ -70,7 +70,7 @@ fn headers(data: &[u8]) -> HashMap<String, serde_json::Value> {
         let mut values = serde_json::Deserializer::from_slice(&data[at..]).into_iter();
         values.next()?.ok()
     };
-    starts.filter_map(|(at, _)| read(at)).last().unwrap_or_default()
+    starts.filter_map(|(at, _)| read(at)).next_back().unwrap_or_default()
 }
 
 fn shard_of(names: &[&str]) -> Vec<u8> {

@@ -19,7 +19,8 @@ const MODELS: [&str; 4] = ["matmul_sumsq", "ragged_batched", "reference_sequence
 pub fn configuration(data: &[u8]) {
     static HOST: LazyLock<Host> = LazyLock::new(|| {
         let config = json!({"cmdline": {"pjrt-plugin-path": "/there is no plugin"}}).to_string();
-        Host::start(entry_points::<Tlaloc>(), BackendSetup { config, ..Default::default() }).unwrap()
+        Host::start(entry_points::<Tlaloc>(), BackendSetup { config, ..Default::default() })
+            .unwrap()
     });
     let Some((&model, config)) = data.split_first() else { return };
     let Ok(config) = std::str::from_utf8(config) else { return };
@@ -39,9 +40,7 @@ pub fn configuration(data: &[u8]) {
 }
 
 pub(crate) fn seeds() -> Vec<Vec<u8>> {
-    let tensor = |name: &str, data_type: &str, dims: &[i64]| {
-        json!([{"name": name, "data_type": data_type, "dims": dims}])
-    };
+    let tensor = |name: &str, data_type: &str, dims: &[i64]| json!([{"name": name, "data_type": data_type, "dims": dims}]);
     let text = |value: &str| json!({"string_value": value});
     let cpu = json!([{"kind": "KIND_MODEL", "count": 1, "gpus": []}]);
     let plain = json!({

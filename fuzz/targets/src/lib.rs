@@ -7,6 +7,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a target tells what it found by panicking")]
 
 mod artifact;
+mod cache;
 mod checkpoint;
 mod configuration;
 mod requests;
@@ -14,6 +15,7 @@ mod requests;
 use std::path::{Path, PathBuf};
 
 pub use artifact::{bounded_manifest, entry_signature, serving_manifest};
+pub use cache::compile_cache;
 pub use checkpoint::{checkpoint_config, safetensors};
 pub use configuration::configuration;
 pub use requests::requests;
@@ -50,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "requests", run: requests, seeds: requests::seeds },
     Target { name: "checkpoint_config", run: checkpoint_config, seeds: checkpoint::config_seeds },
     Target { name: "safetensors", run: safetensors, seeds: checkpoint::safetensors_seeds },
+    Target { name: "compile_cache", run: compile_cache, seeds: cache::seeds },
 ];
 
 /// A path in this repository.

@@ -159,7 +159,6 @@ impl Written {
         let [response_new, output, buffer, send] = self.faults.unwrap_or_default();
         let parameter = |(name, kind): &(Named, Kind)| (name.text(), kind.value());
         RequestSetup {
-            id: String::new(),
             correlation: match &self.text_id {
                 _ if !served.sequences => Correlation::None,
                 // Never two requests of one sequence at once: the server holds them back.
@@ -172,9 +171,9 @@ impl Written {
             end: self.end && served.sequences,
             inputs,
             outputs: outputs.map(|(_, name)| (*name).to_owned()).collect(),
-            gpu_outputs: Vec::new(),
             parameters: self.parameters.iter().map(parameter).collect(),
             faults: Faults { response_new, output, buffer, send, ..Faults::default() },
+            ..RequestSetup::default()
         }
     }
 }
@@ -240,9 +239,7 @@ fn models() -> Vec<Served> {
             "parameters": written.collect::<serde_json::Map<_, _>>()
         })
     };
-    let named = |name: &str, data_type: &str, dims: &[i64]| {
-        json!({"name": name, "data_type": data_type, "dims": dims})
-    };
+    let named = |name: &str, data_type: &str, dims: &[i64]| json!({"name": name, "data_type": data_type, "dims": dims});
     const FP32: u32 = sys::TRITONSERVER_TYPE_FP32;
 
     let config = tensor(
@@ -278,8 +275,13 @@ fn models() -> Vec<Served> {
         json!({"artifact": files.join(",")}),
     );
     let (instance, _model) = load("ragged_batched", config);
-    let batched =
-        Served { instance, inputs: &[("X", FP32, &[-1, 4])], outputs: &["Y"], sequences: false, _model };
+    let batched = Served {
+        instance,
+        inputs: &[("X", FP32, &[-1, 4])],
+        outputs: &["Y"],
+        sequences: false,
+        _model,
+    };
 
     let config = tensor(
         0,
@@ -288,8 +290,13 @@ fn models() -> Vec<Served> {
         json!({"bounded_manifest": "tlaloc-bounded.json"}),
     );
     let (instance, _model) = load("bounded_mean", config);
-    let bounded =
-        Served { instance, inputs: &[("x0", FP32, &[-1, 4])], outputs: &["y0"], sequences: false, _model };
+    let bounded = Served {
+        instance,
+        inputs: &[("x0", FP32, &[-1, 4])],
+        outputs: &["y0"],
+        sequences: false,
+        _model,
+    };
 
     let (instance, _model) = load("reference_sequence", configuration::sequence());
     let sequence = Served {
