@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tlaloc_pjrt::{Client, ClientOptions, CompileCache, Executable, Plugin, release_free_memory};
-use tracing::warn;
+use tlaloc_pjrt::{Client, ClientOptions, Plugin, release_free_memory};
 use triton_backend::InstanceKind;
 
 use crate::settings::{PJRT_PLUGIN, Scope, ServerSettings};
@@ -44,34 +43,6 @@ pub fn client(
     let options =
         ClientOptions { memory_fraction: server.memory_fraction, preallocate: server.preallocate };
     Client::shared(&plugin, ordinal, &options)
-}
-
-/// The folder of compiled programs, if one is configured and can be used.
-pub fn compile_cache(server: &ServerSettings) -> Option<CompileCache> {
-    let folder = server.compile_cache.as_deref()?;
-    CompileCache::open(Path::new(folder))
-        .map(|cache| match server.compile_cache_max {
-            Some(limit) => cache.bounded(limit),
-            None => cache,
-        })
-        .inspect_err(|error| warn!("the compile cache {folder} cannot be used: {error}"))
-        .ok()
-}
-
-/// A program and how it was come by: compiled, or taken from the compile cache.
-pub fn compile(
-    client: &Arc<Client>,
-    module: &[u8],
-    cache: Option<&CompileCache>,
-) -> Result<(Executable, &'static str), tlaloc_pjrt::Error> {
-    if let Some(kept) = cache.and_then(|cache| cache.load(client, module)) {
-        return Ok((kept, "read from the compile cache"));
-    }
-    let compiled = client.compile(module)?;
-    if let Some(cache) = cache {
-        cache.store(&compiled, module);
-    }
-    Ok((compiled, "compiled"))
 }
 
 /// The instance is on a GPU that the model was not loaded for.

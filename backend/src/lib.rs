@@ -6,6 +6,7 @@
 //! serves programs with axes of bounded size, `tensor_mode` every other function.
 
 mod bounded_mode;
+mod compile;
 mod config;
 mod device;
 mod dtype;
@@ -15,6 +16,7 @@ mod manifest;
 mod sequence_mode;
 pub mod settings;
 mod tensor_mode;
+mod weights;
 
 use std::fmt::Display;
 use std::sync::Arc;

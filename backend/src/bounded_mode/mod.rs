@@ -22,6 +22,7 @@ pub use error::Error;
 pub use instance::BoundedInstance;
 
 use self::programs::{Bodies, DeviceModel};
+use crate::compile::Compiler;
 use crate::config::ordinals_of;
 use crate::device::{self, PerDevice};
 use crate::manifest;
@@ -54,10 +55,10 @@ impl BoundedModel {
         let bodies = Bodies::read(&artifact)?;
 
         let plugin = device::plugin_path(common.plugin_path.as_deref(), server)?;
-        let cache = device::compile_cache(server);
+        let compiler = Compiler::new(server);
         let devices = PerDevice::load(&ordinals_of(context.config()), |ordinal| {
             let client = device::client(&plugin, ordinal, server).map_err(Error::Device)?;
-            let programs = bodies.compile(&client, cache.as_ref())?;
+            let programs = bodies.compile(&client, &compiler)?;
             info!("{}", ready(&artifact, &bodies));
             Ok::<_, Error>(Arc::new(DeviceModel { client, programs }))
         })?;

@@ -2,15 +2,14 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Instant;
 
 use tlaloc_artifact::bounded::BoundedArtifact;
 use tlaloc_artifact::stablehlo::prepare;
-use tlaloc_pjrt::{Client, CompileCache, Executable};
+use tlaloc_pjrt::{Client, Executable};
 use tracing::info;
 
 use super::error::Error;
-use crate::device;
+use crate::compile::{Compiler, Progress, in_parallel};
 
 /// A model on one device.
 pub struct DeviceModel {
@@ -70,10 +69,13 @@ impl Bodies {
     pub fn compile(
         &self,
         client: &Arc<Client>,
-        cache: Option<&CompileCache>,
+        compiler: &Compiler,
     ) -> Result<Vec<Executable>, Error> {
-        let compiled = self.bodies.iter().map(|body| body.compile(client, cache));
-        let compiled = compiled.collect::<Result<Vec<_>, _>>()?;
+        let progress = Progress::new(self.of_entry.len(), "entries");
+        let compiled = in_parallel(self.bodies.len(), |index| {
+            let entries = self.of_entry.iter().filter(|body| **body == index).count();
+            self.bodies[index].compile(client, compiler, || progress.add(entries))
+        })?;
         Ok(self.of_entry.iter().filter_map(|body| compiled.get(*body).cloned()).collect())
     }
 }
@@ -82,24 +84,25 @@ impl Body {
     fn compile(
         &self,
         client: &Arc<Client>,
-        cache: Option<&CompileCache>,
+        compiler: &Compiler,
+        ready: impl FnOnce() -> String,
     ) -> Result<Executable, Error> {
-        let started = Instant::now();
-        let (executable, how) = device::compile(client, self.module.as_bytes(), cache)
+        let obtained = compiler
+            .obtain(client, self.module.as_bytes())
             .map_err(|source| Error::Compile { body: self.file.clone(), source })?;
-        if executable.num_outputs() != 1 {
-            return Err(Error::Compiled {
-                body: self.file.clone(),
-                entry: self.entry.clone(),
-                found: executable.num_outputs(),
-            });
+        let found = obtained.executable().num_outputs();
+        if found != 1 {
+            let (body, entry) = (self.file.clone(), self.entry.clone());
+            return Err(Error::Compiled { body, entry, found });
         }
         info!(
-            "{how} bounded entry {} ({}) in {} ms",
+            "{} bounded entry {} ({}) in {} ms; {}",
+            obtained.how(),
             self.entry,
             self.name,
-            started.elapsed().as_millis()
+            obtained.millis(),
+            ready()
         );
-        Ok(executable)
+        Ok(obtained.keep())
     }
 }

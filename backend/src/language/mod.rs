@@ -22,6 +22,7 @@ pub use error::Error;
 pub use executor::{Executor, Logits, Options};
 pub use programs::DeviceModel;
 
+use crate::compile::Compiler;
 use crate::device::{self, PerDevice};
 use crate::manifest;
 use crate::settings::ServerSettings;
@@ -48,10 +49,10 @@ pub fn load(
     mode: &str,
 ) -> Result<PerDevice<Arc<DeviceModel>>, Error> {
     let plugin = device::plugin_path(plugin, server)?;
-    let cache = device::compile_cache(server);
+    let compiler = Compiler::new(server);
     PerDevice::load(ordinals, |ordinal| {
         let client = device::client(&plugin, ordinal, server).map_err(Error::Device)?;
-        let model = DeviceModel::load(artifact.clone(), client, cache.as_ref())?;
+        let model = DeviceModel::load(artifact.clone(), client, &compiler)?;
         info!("{}{mode}{}{}", model.summary(), refused_tokens(artifact), windowed_pool(artifact));
         info!("{}", memory::largest(&model.programs));
         Ok(Arc::new(model))

@@ -3,19 +3,17 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tlaloc_artifact::{Artifact, Entry, InputRole, OutputRole};
-use tlaloc_pjrt::{Argument, Buffer, Client, CompileCache, ElementType, Executable, MappedFile};
+use tlaloc_pjrt::{Argument, Buffer, Client, ElementType, Executable};
 use tracing::info;
 
 use super::error::Error;
 use super::memory;
-use crate::dtype::element_type;
-
-const MIB: usize = 1 << 20;
+use crate::compile::{Compiler, Progress, in_parallel};
+use crate::dtype::{element_type, signed};
+use crate::weights::{Uploaded, Uploads};
 
 /// Where an argument of a program comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,8 +56,8 @@ pub struct DeviceModel {
     pub programs: Vec<Program>,
     /// One buffer per weight of the artifact.
     pub weights: Vec<Buffer>,
-    /// How long the weights took.
-    uploaded: Duration,
+    /// How the weights got there.
+    uploaded: Uploaded,
     /// The device.
     pub client: Arc<Client>,
     /// The artifact.
@@ -73,14 +71,12 @@ impl DeviceModel {
     pub fn load(
         artifact: Arc<Artifact>,
         client: Arc<Client>,
-        cache: Option<&CompileCache>,
+        compiler: &Compiler,
     ) -> Result<Self, Error> {
         let bodies = Bodies::read(&artifact)?;
-        let started = Instant::now();
-        let weights = upload_weights(&artifact, &client)?;
-        let uploaded = started.elapsed();
+        let (weights, uploaded) = upload_weights(&artifact, &client)?;
         let mut model = DeviceModel { programs: Vec::new(), weights, uploaded, client, artifact };
-        model.programs = bodies.compile(&model, cache)?;
+        model.programs = bodies.compile(&model, compiler)?;
         Ok(model)
     }
 
@@ -99,11 +95,9 @@ impl DeviceModel {
     pub fn summary(&self) -> String {
         let artifact = &self.artifact;
         let mut text = format!(
-            "uploaded {} weights ({} MiB) in {} ms; {} entries, KV pool of {} pages x {} tokens, \
+            "{}; {} entries, KV pool of {} pages x {} tokens, \
              largest context {}, largest decode batch {}, largest prefill batch {}",
-            self.weights.len(),
-            self.weights.iter().map(Buffer::bytes).sum::<usize>() / MIB,
-            self.uploaded.as_millis(),
+            self.uploaded,
             artifact.entries().len(),
             artifact.num_blocks(),
             artifact.block_size(),
@@ -156,45 +150,18 @@ impl Bodies {
         Ok(Bodies { bodies, of_entry })
     }
 
-    /// Compiles all bodies, as many at once as there are cores.
-    fn compile(
-        &self,
-        model: &DeviceModel,
-        cache: Option<&CompileCache>,
-    ) -> Result<Vec<Program>, Error> {
-        let next = AtomicUsize::new(0);
-        let done: Mutex<Vec<Option<Executable>>> = Mutex::new(vec![None; self.bodies.len()]);
-        let failed = Mutex::new(None);
+    /// Compiles all bodies, or takes them from the compile cache.
+    fn compile(&self, model: &DeviceModel, compiler: &Compiler) -> Result<Vec<Program>, Error> {
         let scratch = Mutex::new(Vec::new());
-        let span = tracing::Span::current();
-        let work = || {
-            let _entered = span.enter();
-            while failed.lock().is_none() {
-                let index = next.fetch_add(1, Ordering::Relaxed);
-                let Some(body) = self.bodies.get(index) else { return };
-                match body.obtain(model, cache, &scratch) {
-                    Ok(executable) => done.lock()[index] = Some(executable),
-                    Err(error) => *failed.lock() = Some(error),
-                }
-            }
-        };
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        std::thread::scope(|scope| {
-            for _ in 1..cores.min(self.bodies.len()) {
-                scope.spawn(work);
-            }
-            work();
-        });
-        if let Some(error) = failed.into_inner() {
-            return Err(error);
-        }
-        let done = done.into_inner();
+        let progress = Progress::new(self.of_entry.len(), "entries");
+        let programs = in_parallel(self.bodies.len(), |index| {
+            let entries = self.of_entry.iter().filter(|body| **body == index).count();
+            let ready = || progress.add(entries);
+            self.bodies[index].obtain(model, compiler, &scratch, ready)
+        })?;
         let entries = model.artifact.entries().iter().zip(&self.of_entry);
         Ok(entries
-            .filter_map(|(entry, body)| {
-                let executable = done.get(*body)?.clone()?;
-                Some(Program::new(entry, executable))
-            })
+            .filter_map(|(entry, body)| Some(Program::new(entry, programs.get(*body)?.clone())))
             .collect())
     }
 }
@@ -203,20 +170,16 @@ impl Body {
     fn obtain(
         &self,
         model: &DeviceModel,
-        cache: Option<&CompileCache>,
+        compiler: &Compiler,
         scratch: &Mutex<Vec<Buffer>>,
+        ready: impl FnOnce() -> String,
     ) -> Result<Executable, Error> {
-        let started = Instant::now();
         let entry = &model.artifact.entries()[self.entry];
-        let kept = cache.and_then(|cache| cache.load(&model.client, &self.text));
-        let compiled = match &kept {
-            Some(executable) => executable.clone(),
-            None => model
-                .client
-                .compile(&self.text)
-                .map_err(|source| Error::Compile { body: self.file.clone(), source })?,
-        };
-        let found = compiled.num_outputs();
+        let obtained = compiler
+            .obtain(&model.client, self.text.as_bytes())
+            .map_err(|source| Error::Compile { body: self.file.clone(), source })?;
+        let (executable, millis) = (obtained.executable(), obtained.millis());
+        let found = executable.num_outputs();
         if found != entry.outputs.len() {
             return Err(Error::Outputs {
                 body: self.file.clone(),
@@ -225,28 +188,24 @@ impl Body {
                 expected: entry.outputs.len(),
             });
         }
-        info!(
-            "{} {} ({}) in {} ms{}",
-            if kept.is_some() { "read from the compile cache" } else { "compiled" },
-            entry.id,
-            self.name,
-            started.elapsed().as_millis(),
-            memory::needed(&compiled)
-        );
-        memory::warn_of_copies(&model.artifact, entry, &compiled);
-        if kept.is_none() {
-            let kept = cache.and_then(|cache| cache.entry(&compiled, &self.text));
-            let program = Program::new(entry, compiled.clone());
+        if obtained.is_fresh() {
+            let program = Program::new(entry, executable.clone());
             program.try_once(model, &mut scratch.lock()).map_err(|reason| Error::Trial {
                 body: self.file.clone(),
                 entry: entry.id.clone(),
                 reason,
             })?;
-            if let Some(entry) = kept {
-                entry.keep();
-            }
         }
-        Ok(compiled)
+        info!(
+            "{} {} ({}) in {millis} ms{}; {}",
+            obtained.how(),
+            entry.id,
+            self.name,
+            memory::needed(executable),
+            ready()
+        );
+        memory::warn_of_copies(&model.artifact, entry, executable);
+        Ok(obtained.keep())
     }
 }
 
@@ -319,38 +278,29 @@ fn padding(role: InputRole) -> i32 {
     }
 }
 
-/// Maps weight files where the device reads them in place, and copies them elsewhere.
-fn upload_weights(artifact: &Artifact, client: &Arc<Client>) -> Result<Vec<Buffer>, Error> {
-    artifact
-        .weights()
+/// Brings every weight to the device.
+fn upload_weights(
+    artifact: &Artifact,
+    client: &Arc<Client>,
+) -> Result<(Vec<Buffer>, Uploaded), Error> {
+    let weights = artifact.weights();
+    let total = weights.iter().map(|weight| weight.tensor.bytes()).sum();
+    let mut uploads = Uploads::new(client, total);
+    let buffers = weights
         .iter()
         .map(|weight| {
             weight.open()?;
-            let upload = || {
-                let file = Arc::new(MappedFile::open(&weight.file)?);
-                let buffer = client.upload_mapped(
-                    &file,
-                    element_type(weight.tensor.dtype()),
-                    &signed(weight.tensor.dims()),
-                )?;
-                if !buffer.is_mapped() {
-                    file.drop_page_cache();
-                }
-                Ok(buffer)
-            };
-            upload().map_err(|source| Error::Upload {
+            uploads.upload(&weight.file, &weight.tensor).map_err(|source| Error::Upload {
                 what: format!("weight '{}' ({})", weight.name, weight.file.display()),
                 source,
             })
         })
-        .collect()
+        .collect::<Result<Vec<_>, Error>>()?;
+    let uploaded = uploads.finish(&buffers);
+    Ok((buffers, uploaded))
 }
 
 /// How many elements a step input has.
 pub fn elements(dims: &[i64]) -> usize {
     usize::try_from(dims.iter().product::<i64>()).unwrap_or_default()
-}
-
-fn signed(dims: &[usize]) -> Vec<i64> {
-    dims.iter().map(|dim| i64::try_from(*dim).unwrap_or(i64::MAX)).collect()
 }

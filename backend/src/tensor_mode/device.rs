@@ -1,21 +1,19 @@
 //! What a device holds of a model: compiled programs and weights, shared by all its instances.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
 
 use tlaloc_artifact::Tensor;
-use tlaloc_pjrt::{Buffer, Client, CompileCache, Executable, MappedFile, Shape};
+use tlaloc_pjrt::{Buffer, Client, Executable, Shape};
 use tracing::info;
 
 use super::binding::{Argument, Plan};
 use super::error::Error;
 use super::signature::Signature;
 use super::source::Source;
-use crate::device::compile;
+use crate::compile::Compiler;
 use crate::dtype::{element_type, signed};
-
-const MIB: usize = 1 << 20;
+use crate::weights::Uploads;
 
 /// A model on one device.
 pub struct DeviceModel {
@@ -49,35 +47,35 @@ pub struct Compiled {
 
 impl Compiled {
     /// Compiles an artifact, or takes it from the compile cache; with `placing` so that its large
-    /// outputs can be written where they are wanted.
+    /// outputs can be written where they are wanted. Also the line that tells of it.
     pub fn new(
         client: &Arc<Client>,
         source: &Source,
         placing: bool,
-        cache: Option<&CompileCache>,
-    ) -> Result<Self, Error> {
-        let started = Instant::now();
+        compiler: &Compiler,
+    ) -> Result<(Self, String), Error> {
         let placed = source.placing.as_ref().filter(|_| placing).and_then(|placing| {
             // The module as it is tells better what is wrong with it.
-            let (executable, how) = compile(client, &placing.module, cache).ok()?;
-            Some((Compiled { executable, places: placing.results.clone() }, how))
+            Some((compiler.obtain(client, &placing.module).ok()?, placing.results.clone()))
         });
-        let (compiled, how) = match placed {
+        let (obtained, places) = match placed {
             Some(placed) => placed,
             None => {
-                let (executable, how) = compile(client, &source.module, cache)
+                let obtained = compiler
+                    .obtain(client, &source.module)
                     .map_err(|error| Error::Compile { file: source.file.clone(), source: error })?;
-                (Compiled { executable, places: Vec::new() }, how)
+                (obtained, Vec::new())
             }
         };
-        info!(
-            "{how} {} (@{}) for {} in {} ms",
+        let line = format!(
+            "{} {} (@{}) for {} in {} ms",
+            obtained.how(),
             source.file,
             source.function(),
             client.device_name(),
-            started.elapsed().as_millis()
+            obtained.millis()
         );
-        Ok(compiled)
+        Ok((Compiled { executable: obtained.keep(), places }, line))
     }
 
     /// The program.
@@ -186,7 +184,7 @@ pub fn check_weights(signatures: &[Signature], plan: &Plan, directory: &Path) ->
     Ok(())
 }
 
-/// Maps weight files where the device reads them in place, and copies them elsewhere.
+/// Brings every weight to the device.
 fn upload_weights(
     client: &Arc<Client>,
     signatures: &[Signature],
@@ -196,28 +194,16 @@ fn upload_weights(
     if plan.weights.is_empty() {
         return Ok(Vec::new());
     }
-    let started = Instant::now();
-    let upload = |path: &PathBuf, tensor: &Tensor| {
-        let file = Arc::new(MappedFile::open(path)?);
-        let (dtype, dims) = (element_type(tensor.dtype()), signed(tensor.dims()));
-        let buffer = client.upload_mapped(&file, dtype, &dims)?;
-        if !buffer.is_mapped() {
-            file.drop_page_cache();
-        }
-        Ok(buffer)
-    };
+    let total = weights(signatures, plan).map(|(_, _, tensor)| tensor.bytes()).sum();
+    let mut uploads = Uploads::new(client, total);
     let buffers = weights(signatures, plan)
         .map(|(_, file, tensor)| {
-            upload(&directory.join(file), tensor)
+            uploads
+                .upload(&directory.join(file), tensor)
                 .map_err(|source| Error::Upload { what: format!("weight '{file}'"), source })
         })
         .collect::<Result<Vec<_>, Error>>()?;
-    info!(
-        "uploaded {} weights ({} MiB) in {} ms",
-        buffers.len(),
-        buffers.iter().map(Buffer::bytes).sum::<usize>() / MIB,
-        started.elapsed().as_millis()
-    );
+    info!("{}", uploads.finish(&buffers));
     Ok(buffers)
 }
 

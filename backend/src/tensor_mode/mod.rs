@@ -27,7 +27,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tlaloc_pjrt::{Client, CompileCache};
+use tlaloc_pjrt::Client;
 use tracing::info;
 use triton_backend::ModelContext;
 
@@ -41,6 +41,7 @@ use self::device::{Compiled, DeviceModel};
 use self::paths::Paths;
 use self::signature::Signature;
 use self::source::Source;
+use crate::compile::{Compiler, Progress, in_parallel};
 use crate::device::{self as clients, PerDevice};
 use crate::settings::{CommonSettings, ServerSettings, TensorSettings};
 
@@ -69,14 +70,15 @@ impl TensorModel {
         let settings = TensorSettings::read(config).ok()?;
         let directory = context.version_directory();
         let sources = source::read(&directory, &settings, &Plan::default()).ok()?;
-        let cache = clients::compile_cache(server);
+        let compiler = Compiler::new(server);
         let told = |source: &Source| match &source.signature {
             Some(signature) => Some(signature.clone()),
             None => {
                 let plugin = clients::plugin_path(common.plugin_path.as_deref(), server).ok()?;
                 let ordinals = TensorConfig::ordinals(config);
                 let client = clients::client(&plugin, *ordinals.first()?, server).ok()?;
-                let compiled = Compiled::new(&client, source, false, cache.as_ref()).ok()?;
+                let (compiled, line) = Compiled::new(&client, source, false, &compiler).ok()?;
+                info!("{line}");
                 source.compiled_signature(compiled.executable()).ok()
             }
         };
@@ -110,10 +112,10 @@ impl TensorModel {
         }
 
         let plugin = clients::plugin_path(common.plugin_path.as_deref(), server)?;
-        let cache = clients::compile_cache(server);
+        let compiler = Compiler::new(server);
         let devices = PerDevice::load(&config.ordinals, |ordinal| {
             let client = clients::client(&plugin, ordinal, server).map_err(Error::Device)?;
-            let device = model.load(client, &sources, &mut signatures, cache.as_ref())?;
+            let device = model.load(client, &sources, &mut signatures, &compiler)?;
             info!("{}", ready(&device, &config, &common));
             Ok::<_, Error>(Arc::new(device))
         })?;
@@ -144,13 +146,16 @@ impl Loading<'_> {
         client: Arc<Client>,
         sources: &[Source],
         signatures: &mut Option<Vec<Signature>>,
-        cache: Option<&CompileCache>,
+        compiler: &Compiler,
     ) -> Result<DeviceModel, Error> {
         let placing = self.zero_copy && client.shares_host_memory();
-        let compiled = sources
-            .iter()
-            .map(|source| Compiled::new(&client, source, placing, cache))
-            .collect::<Result<Vec<_>, _>>()?;
+        let progress = Progress::new(sources.len(), "artifacts");
+        let compiled = in_parallel(sources.len(), |index| {
+            let source = &sources[index];
+            let (compiled, line) = Compiled::new(&client, source, placing, compiler)?;
+            info!("{line}; {}", progress.add(1));
+            Ok::<_, Error>(compiled)
+        })?;
         let signatures = match signatures {
             Some(signatures) => signatures,
             unknown => {
