@@ -155,6 +155,10 @@ class Server:
     def resident_bytes(self):
         return self._status("VmRSS") * 1024
 
+    def private_bytes(self):
+        """What is resident and not a file's."""
+        return self._status("RssAnon") * 1024
+
     def threads(self):
         return self._status("Threads")
 
