@@ -5,8 +5,10 @@
 //! |---|---|
 //! | [`options`] | keys, ranges and defaults of requests; outputs of responses |
 //! | [`sampler`] | how the next token is chosen from a row of logits |
+//! | [`template`] | chat templates: a conversation to a prompt |
 //! | [`text`] | tokens and text: the tokenizer, text while tokens come, stop strings |
 
 pub mod options;
 pub mod sampler;
+pub mod template;
 pub mod text;

@@ -222,7 +222,11 @@ def rendered(name, source, special_tokens):
     cases = []
     for messages in CONVERSATIONS:
         for add_generation_prompt in (True, False):
-            case = {"messages": messages, "add_generation_prompt": add_generation_prompt}
+            case = {
+                # As a request says it: the order of keys counts.
+                "messages": json.dumps(messages, ensure_ascii=False),
+                "add_generation_prompt": add_generation_prompt,
+            }
             try:
                 case["text"] = template.render(
                     messages=messages,
