@@ -23,16 +23,27 @@ pub(super) struct Shape {
 /// A token that may be drawn.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
-    pub logit: f32,
-    pub token: u32,
+    /// Larger for those that come first: the logit in an order of whole numbers, then the id.
+    key: u64,
     /// exp((logit - largest logit) / temperature).
     weight: f64,
 }
 
 impl Candidate {
+    fn new(logit: f32, token: usize) -> Candidate {
+        // -0 becomes 0: they are equal. All bits of a negative number are turned round.
+        let bits = (logit + 0.0).to_bits();
+        let ordered = bits ^ (((bits as i32 >> 31) as u32) | 1 << 31);
+        Candidate { key: u64::from(ordered) << 32 | u64::from(!(token as u32)), weight: 0.0 }
+    }
+
+    pub(super) fn token(&self) -> usize {
+        !(self.key as u32) as usize
+    }
+
     /// Larger logit first; of equal ones the lower id.
     pub(super) fn order(&self, other: &Candidate) -> Ordering {
-        other.logit.total_cmp(&self.logit).then(self.token.cmp(&other.token))
+        other.key.cmp(&self.key)
     }
 }
 
@@ -45,26 +56,31 @@ pub(super) fn draw(
     weights: &mut Weights,
     kept: &mut Vec<Candidate>,
 ) -> usize {
-    let all = row.len();
-    let total = if (1..all).contains(&shape.top_k) {
+    let by_count = (1..row.len()).contains(&shape.top_k);
+    let mut total = None;
+    if by_count {
         top(row, shape.top_k, kept);
-        weigh(kept, max, shape)
+        let (max, temperature) = (f64::from(max), f64::from(shape.temperature));
+        for candidate in kept.iter_mut() {
+            let logit = f64::from(row[candidate.token()]);
+            candidate.weight = ((logit - max) / temperature).exp();
+        }
     } else {
-        let total = weights.fill(row, max, shape.temperature);
+        let sum = weights.fill(row, max, shape.temperature);
         if shape.min_p <= 0.0 && shape.top_p >= 1.0 {
-            return weights.at(uniform * total);
+            return weights.at(uniform * sum);
         }
         if shape.min_p > 0.0 {
-            // The exact weight decides, a little inside.
-            gather(row, weights, shape.min_p * 0.999, kept);
-            weigh(kept, max, shape)
+            gather(row, weights, shape.min_p, kept);
         } else {
-            // All tokens below this weigh less than what top_p leaves out.
-            gather(row, weights, 0.5 * (1.0 - shape.top_p) * total / all as f64, kept);
-            weigh(kept, max, shape);
-            total
+            gather_mass(row, weights, shape.top_p, sum, kept);
+            total = Some(sum);
         }
-    };
+    }
+    if shape.min_p > 0.0 {
+        kept.retain(|candidate| candidate.weight >= shape.min_p);
+    }
+    let total = total.unwrap_or_else(|| mass(kept));
     if shape.top_p < 1.0 {
         nucleus(kept, shape.top_p * total);
     }
@@ -78,11 +94,11 @@ pub(super) fn top(row: &[f32], count: usize, kept: &mut Vec<Candidate>) {
     kept.reserve(room);
     let mut floor = f32::NEG_INFINITY;
     row::each_above(row, floor, |index, logit| {
-        kept.push(Candidate { logit, token: index as u32, weight: 0.0 });
+        kept.push(Candidate::new(logit, index));
         if kept.len() == room && count < room {
             keep_first(kept, count);
             // An equal logit further on has a higher id.
-            floor = kept[count - 1].logit;
+            floor = row[kept[count - 1].token()];
         }
         floor
     });
@@ -96,27 +112,31 @@ fn keep_first(kept: &mut Vec<Candidate>, count: usize) {
     }
 }
 
-/// Keeps every token whose weight is at least `floor`.
+/// Keeps every token whose weight is at least `floor`, and no others but of weights that f32 cannot
+/// tell from it.
 fn gather(row: &[f32], weights: &Weights, floor: f64, kept: &mut Vec<Candidate>) {
     kept.clear();
     kept.reserve(row.len());
     let below = (floor as f32).next_down().max(0.0);
-    row::each_above(weights.all(), below, |index, _| {
-        kept.push(Candidate { logit: row[index], token: index as u32, weight: 0.0 });
+    row::each_above(weights.all(), below, |index, weight| {
+        kept.push(Candidate { weight: f64::from(weight), ..Candidate::new(row[index], index) });
         below
     });
 }
 
-/// Sets the weights, drops what min_p excludes; the sum of the rest.
-fn weigh(kept: &mut Vec<Candidate>, max: f32, shape: Shape) -> f64 {
-    let (max, temperature) = (f64::from(max), f64::from(shape.temperature));
-    for candidate in kept.iter_mut() {
-        candidate.weight = ((f64::from(candidate.logit) - max) / temperature).exp();
+/// Keeps a prefix that weighs the `share` of the `total`, and more.
+fn gather_mass(row: &[f32], weights: &Weights, share: f64, total: f64, kept: &mut Vec<Candidate>) {
+    // Most often a few tokens have most of the weight; each try costs one look at every weight.
+    let mut floor = 1.0 / 16.0;
+    // All tokens below this together weigh less than what is left out.
+    let least = 0.5 * (1.0 - share) * total / row.len() as f64;
+    loop {
+        gather(row, weights, floor, kept);
+        if floor <= least || mass(kept) >= share * total {
+            return;
+        }
+        floor = (floor / 32.0).max(least);
     }
-    if shape.min_p > 0.0 {
-        kept.retain(|candidate| candidate.weight >= shape.min_p);
-    }
-    mass(kept)
 }
 
 /// Keeps the shortest prefix in order whose weights sum to `target`, at least one token.
@@ -146,7 +166,7 @@ fn pick(kept: &[Candidate], uniform: f64) -> usize {
     let mut target = uniform * mass(kept);
     let mut last = 0;
     for candidate in kept.iter().filter(|candidate| candidate.weight > 0.0) {
-        last = candidate.token as usize;
+        last = candidate.token();
         target -= candidate.weight;
         if target < 0.0 {
             break;

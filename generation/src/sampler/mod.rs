@@ -207,7 +207,7 @@ impl Sampler {
             if count > 0 {
                 draw::top(logits, count, kept);
                 kept.sort_unstable_by(Candidate::order);
-                rank(kept, logarithm, top);
+                rank(logits, kept, logarithm, top);
             }
             Logprob {
                 token: token as i32,
@@ -240,17 +240,16 @@ impl Sampler {
     }
 }
 
-/// The log-probabilities of tokens in order, whose logits' exponentials sum to exp(`logarithm`).
-fn rank(ordered: &[Candidate], logarithm: f64, top: &mut Vec<Logprob>) {
-    let mut shared = (f32::NAN, 0);
-    top.extend(ordered.iter().enumerate().map(|(index, candidate)| {
-        if candidate.logit != shared.0 {
-            shared = (candidate.logit, index + 1);
+/// The log-probabilities of tokens in order, where the logits' exponentials sum to
+/// exp(`logarithm`).
+fn rank(logits: &[f32], ordered: &[Candidate], logarithm: f64, top: &mut Vec<Logprob>) {
+    let (mut before, mut rank) = (f32::NAN, 0);
+    for (index, candidate) in ordered.iter().enumerate() {
+        let token = candidate.token();
+        if logits[token] != before {
+            (before, rank) = (logits[token], index + 1);
         }
-        Logprob {
-            token: candidate.token as i32,
-            logprob: f64::from(candidate.logit) - logarithm,
-            rank: shared.1,
-        }
-    }));
+        let logprob = f64::from(logits[token]) - logarithm;
+        top.push(Logprob { token: token as i32, logprob, rank });
+    }
 }
