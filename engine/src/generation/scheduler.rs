@@ -38,8 +38,8 @@ enum Phase {
     Running,
     /// A call is with the owner.
     Called,
-    /// Moves are with the owner.
-    Moving,
+    /// Moves are with the owner; a round may have been interrupted for them.
+    Moving { in_round: bool },
     /// The owner replaces the pools.
     Restoring,
 }
@@ -144,7 +144,7 @@ impl Scheduler {
     pub fn next(&mut self, now: Nanos) -> Step {
         match self.phase {
             Phase::Called => return Step::Run,
-            Phase::Moving => return Step::Move,
+            Phase::Moving { .. } => return Step::Move,
             Phase::Restoring => return Step::RestorePools,
             Phase::Planning | Phase::Running => {}
         }
@@ -198,7 +198,7 @@ impl Scheduler {
 
     fn start(&mut self, moving: Moving) -> Step {
         self.moving = moving;
-        self.phase = Phase::Moving;
+        self.phase = Phase::Moving { in_round: self.phase == Phase::Running };
         Step::Move
     }
 
@@ -305,10 +305,8 @@ impl Scheduler {
 
     /// Takes the result of the moves, and how long they took. Without moves it does nothing.
     pub fn moved(&mut self, result: Result<(), CallFailure>, nanos: Nanos) {
-        if self.phase != Phase::Moving {
-            return;
-        }
-        self.phase = Phase::Planning;
+        let Phase::Moving { in_round } = self.phase else { return };
+        self.phase = if in_round { Phase::Running } else { Phase::Planning };
         let moving = std::mem::replace(&mut self.moving, Moving::new(MoveKind::Scrub));
         let state = &mut self.state;
         match (moving.kind, result) {

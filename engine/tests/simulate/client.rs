@@ -2,9 +2,8 @@
 
 use tlaloc_engine::{Nanos, SequenceId};
 
-use crate::random::Random;
 use crate::scenario::{PLACEHOLDER, VOCABULARY};
-use crate::support::{MS, US};
+use crate::support::{MS, Random, US};
 
 /// What a client is inclined to; percentages.
 #[derive(Clone, Copy)]

@@ -18,7 +18,6 @@ mod client;
 mod coverage;
 mod invariants;
 mod mutation;
-mod random;
 mod reference;
 mod sabotage;
 mod scenario;
@@ -27,14 +26,12 @@ mod support;
 mod world;
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
 use coverage::EVERYTHING;
 use mutation::Mutation;
 use sabotage::Sabotage;
+use support::{Failure, caught, on_all_cores, variable};
 use world::{World, Wrong};
 
 const SCHEDULES: u64 = 200_000;
@@ -42,51 +39,10 @@ const SCHEDULES: u64 = 200_000;
 /// Schedules in which a wrong rule must be noticed.
 const MUTATED_SCHEDULES: u64 = 20_000;
 
-/// Why a schedule is not right.
-#[derive(Debug)]
-enum Failure {
-    /// A check says so.
-    Seen(String),
-    /// Something panicked.
-    Panic(String),
-}
-
 fn simulate(seed: u64, wrong: Wrong, tell: bool) -> (World, Result<(), Failure>) {
     let mut world = World::new(seed, wrong, tell);
-    let result = match catch_unwind(AssertUnwindSafe(|| world.run())) {
-        Ok(result) => result.map_err(Failure::Seen),
-        Err(panic) => Err(Failure::Panic(
-            panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "a panic".to_owned()),
-        )),
-    };
+    let result = caught(|| world.run());
     (world, result)
-}
-
-/// Does `work` for every number below `count`, on all cores, until one fails.
-fn on_all_cores(count: u64, work: impl Fn(u64) -> Result<(), String> + Sync) -> Result<(), String> {
-    let next = AtomicU64::new(0);
-    let failed = Mutex::new(None);
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count {
-                        break;
-                    }
-                    if let Err(message) = work(number) {
-                        next.store(count, Ordering::Relaxed);
-                        failed.lock().unwrap().get_or_insert(message);
-                    }
-                }
-            });
-        }
-    });
-    failed.into_inner().unwrap().map_or(Ok(()), Err)
-}
-
-fn variable(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|value| value.parse().expect("a number"))
 }
 
 #[test]

@@ -1,19 +1,7 @@
 //! Deliberately wrong rules. A reference that follows one of them must be seen to disagree with the
 //! engine: that is what shows that the comparison can tell the rule from its neighbours.
 
-macro_rules! mutations {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// A wrong rule.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-        pub enum Mutation {
-            $($(#[$doc])* $name,)*
-        }
-
-        impl Mutation {
-            pub const ALL: &[Mutation] = &[$(Mutation::$name,)*];
-        }
-    };
-}
+use crate::support::mutations;
 
 mutations! {
     // When a batch starts (§8).

@@ -1,7 +1,6 @@
 //! Faults put between the engine and what checks it, to show that the checks see them.
 
-use crate::random::Random;
-use crate::support::Packed;
+use crate::support::{Packed, Random};
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,7 @@
 use tlaloc_engine::{Batching, Geometry, Nanos, SequenceId, Settings, WindowedPools};
 
 use crate::client::{Client, Temper};
-use crate::random::Random;
-use crate::support::{MS, US, entries, number, text};
+use crate::support::{MS, Random, US, entries, number, text};
 
 /// Token ids are below this: so many that two sequences do not happen to have the same.
 pub const VOCABULARY: usize = 10_000;

@@ -13,11 +13,10 @@ use crate::client::Client;
 use crate::coverage::kind;
 use crate::invariants::{Ledger, Sent, Sequences, check_aftermath, sequences};
 use crate::mutation::Mutation;
-use crate::random::Random;
 use crate::reference::Reference;
 use crate::sabotage::Sabotage;
 use crate::scenario::Scenario;
-use crate::support::{Device, MS, Packed, US, check, check_resources};
+use crate::support::{Device, MS, Packed, Random, US, check, check_resources};
 
 /// What is put wrong on purpose.
 #[derive(Clone, Copy, Debug, Default)]

@@ -220,6 +220,14 @@ impl Device {
         }
     }
 
+    /// Exchanges what two pages hold.
+    pub fn exchange(&mut self, one: usize, other: usize) {
+        for offset in 0..self.full.block_size {
+            let slot = |page| page * self.full.block_size + offset;
+            self.full.slots.swap(slot(one), slot(other));
+        }
+    }
+
     pub fn zero(&mut self) {
         self.full.slots.fill(None);
         if let Some((_, paged)) = &mut self.windowed {

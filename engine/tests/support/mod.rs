@@ -1,12 +1,14 @@
 //! What the tests share: a device that keeps tokens instead of KV, a scripted owner of an engine
 //! with a clock of its own, and sizes of models.
 
-#![allow(dead_code, unused_imports)] // Each test binary uses a part.
+#![allow(dead_code, unused_imports, unused_macros)] // Each test binary uses a part.
 
 mod device;
 mod generator;
 mod lockstep;
 mod owner;
+mod random;
+mod schedules;
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -17,9 +19,12 @@ use tlaloc_engine::{
 };
 
 pub use device::{Device, Packed};
-pub use generator::{Generator, toy};
+pub use generator::{Generator, check_holdings, toy};
 pub use lockstep::step_all;
 pub use owner::{Owner, Ran};
+pub use random::Random;
+pub(crate) use schedules::mutations;
+pub use schedules::{Failure, caught, on_all_cores, variable};
 
 pub const US: Nanos = 1_000;
 pub const MS: Nanos = 1_000_000;
