@@ -19,12 +19,21 @@ fn json_of(path: &Path) -> Value {
 }
 
 /// The small tokenizer of the fixtures, with another decoder if one is given.
-fn small(decoder: Option<&Value>) -> Result<Tokenizer, TextError> {
+fn content(decoder: Option<&Value>) -> String {
     let mut content = json_of(&fixtures().join("tokenizer.json"));
     if let Some(decoder) = decoder {
         content["decoder"] = decoder.clone();
     }
-    Tokenizer::parse(content.to_string().as_bytes(), Path::new("small"))
+    content.to_string()
+}
+
+fn small(decoder: Option<&Value>) -> Result<Tokenizer, TextError> {
+    Tokenizer::parse(content(decoder).as_bytes(), Path::new("small"))
+}
+
+/// The same as the library has it.
+fn library_of(decoder: Option<&Value>) -> tokenizers::Tokenizer {
+    content(decoder).parse().unwrap()
 }
 
 /// A checkpoint's tokenizer, if the checkpoint is there.
@@ -120,6 +129,20 @@ fn what_a_cut_character_leaves_comes_at_the_end() {
 }
 
 #[test]
+fn a_wrong_byte_after_a_character_in_bytes_does_not_end_the_stream() {
+    let library = library_of(None);
+    let bytes = ["<0xE5>", "<0x8F>", "<0xAB>", "<0xE5>", "▁a"];
+    let tokens: Vec<u32> = bytes.iter().map(|name| library.token_to_id(name).unwrap()).collect();
+    let ids: Vec<i32> = tokens.iter().map(|&token| token as i32).collect();
+    let whole = library.decode(&tokens, false).unwrap();
+    assert_eq!(whole, "\u{fffd}\u{fffd}\u{fffd}\u{fffd} a");
+    assert_eq!(pieces(&Arc::new(small(None).unwrap()), &ids, false).concat(), whole);
+    // Why the library's own stream is not used.
+    let mut stream = library.decode_stream(false);
+    assert!(tokens.iter().any(|&token| stream.step(token).is_err()));
+}
+
+#[test]
 fn a_stop_string_cuts_over_tokens_and_characters() {
     let tokenizer = Arc::new(small(None).unwrap());
     let tokens = tokenizer.encode("the other 😀 world", false).unwrap();
@@ -206,6 +229,23 @@ fn what_is_no_tokenizer_is_refused_by_name() {
 }
 
 #[test]
+fn text_that_no_context_holds_is_refused_at_once() {
+    let tokenizer = small(None).unwrap();
+    let longest = "<unk>".len().max("<0x00>".len()).max("▁the".len());
+    assert_eq!(tokenizer.most_bytes(10), 10 * longest * 4);
+    assert_eq!(tokenizer.most_bytes(usize::MAX), usize::MAX);
+    let text = "a".repeat(tokenizer.most_bytes(10));
+    // Too long, but only its tokens tell.
+    let tokens = tokenizer.encode_prompt(&text, false, 10).unwrap();
+    assert_eq!(tokens, tokenizer.encode(&text, false).unwrap());
+    let error = tokenizer.encode_prompt(&(text + "a"), false, 10).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "the text has 241 bytes; a context of 10 tokens holds 240 at most; shorten it"
+    );
+}
+
+#[test]
 fn ids_outside_the_vocabulary_have_no_text() {
     let tokenizer = small(None).unwrap();
     let vocab = tokenizer.vocab_size() as i32;
@@ -223,19 +263,12 @@ fn at_once(library: &tokenizers::Tokenizer, tokens: &[i32], skip: bool) -> Strin
 #[test]
 fn any_tokens_stream_to_what_the_library_decodes_at_once() {
     let fixture = json_of(&fixtures().join("decoded.json"));
-    let small_json = json_of(&fixtures().join("tokenizer.json"));
     for case in fixture.as_array().unwrap() {
         let Some(tokenizer) = tokenizer_of(case).map(Arc::new) else { continue };
         let library: tokenizers::Tokenizer = match case["name"].as_str().unwrap() {
             "smollm2" => of_checkpoint("TLALOC_SMOLLM2"),
             "gemma3" => continue, // takes seconds to read, and the small one decodes as it does
-            _ => {
-                let mut content = small_json.clone();
-                if let Some(decoder) = case.get("decoder") {
-                    content["decoder"] = decoder.clone();
-                }
-                content.to_string().parse().unwrap()
-            }
+            _ => library_of(case.get("decoder")),
         };
         let vocab = tokenizer.vocab_size() as i32;
         // Special tokens and bytes lie at the start of every vocabulary.

@@ -45,6 +45,19 @@ pub enum TextError {
         /// The decoder that is in the way.
         decoder: String,
     },
+    /// More text than the model's context can hold. Turning it into tokens would take seconds.
+    #[error(
+        "the text has {bytes} bytes; a context of {max_context} tokens holds {limit} at most; \
+         shorten it"
+    )]
+    TooLong {
+        /// Of the text.
+        bytes: usize,
+        /// Of the model, in tokens.
+        max_context: usize,
+        /// [`Tokenizer::most_bytes`] of the context.
+        limit: usize,
+    },
     /// A text that the tokenizer gives up on.
     #[error("the text cannot be turned into tokens: {reason}")]
     Encode {
@@ -66,6 +79,9 @@ pub enum TextError {
 pub struct Tokenizer {
     library: Library,
     decoder: Decoder,
+    vocab_size: usize,
+    /// Bytes of the longest token's name, which are at least those of its text.
+    longest: usize,
 }
 
 impl Tokenizer {
@@ -91,14 +107,38 @@ impl Tokenizer {
         library.with_padding(None);
         let decoder = Decoder::of(library.get_decoder())
             .map_err(|decoder| TextError::NoStream { path: path.into(), decoder })?;
-        Ok(Tokenizer { library, decoder })
+        let added = library.get_added_vocabulary().get_vocab().values().copied().max();
+        let added = added.map_or(0, |largest| largest as usize + 1);
+        let vocab_size = added.max(library.get_vocab_size(false));
+        let names = (0..vocab_size).filter_map(|id| library.id_to_token(u32::try_from(id).ok()?));
+        let longest = names.map(|name| name.len()).max().unwrap_or_default();
+        Ok(Tokenizer { library, decoder, vocab_size, longest })
     }
 
     /// One more than the largest token id.
     pub fn vocab_size(&self) -> usize {
-        let added = self.library.get_added_vocabulary().get_vocab();
-        let largest = added.values().copied().max().map_or(0, |largest| largest as usize + 1);
-        largest.max(self.library.get_vocab_size(false))
+        self.vocab_size
+    }
+
+    /// How many bytes a text may have that becomes so many tokens. Normalisation that makes a text
+    /// shorter is allowed for, up to a quarter of it.
+    pub fn most_bytes(&self, tokens: usize) -> usize {
+        tokens.saturating_mul(self.longest).saturating_mul(4)
+    }
+
+    /// [`Tokenizer::encode`] for a model whose context has room for `max_context` tokens: refuses
+    /// without looking what is too long in any case. What it lets through may still be too long.
+    pub fn encode_prompt(
+        &self,
+        text: &str,
+        add_special_tokens: bool,
+        max_context: usize,
+    ) -> Result<Vec<i32>, TextError> {
+        let (bytes, limit) = (text.len(), self.most_bytes(max_context));
+        if bytes > limit {
+            return Err(TextError::TooLong { bytes, max_context, limit });
+        }
+        self.encode(text, add_special_tokens)
     }
 
     /// The tokens of a text. Special tokens that the text spells out become those tokens;
