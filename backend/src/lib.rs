@@ -2,14 +2,16 @@
 //!
 //! `settings` and `config` read what a model and the server are configured with, `device` finds the
 //! PJRT client, `gpu` brings Triton's GPU memory to it, `dtype` names element types, `manifest` says
-//! where one may be. `language` runs language models, which `sequence_mode` serves; `bounded_mode`
-//! serves programs with axes of bounded size, `tensor_mode` every other function.
+//! where one may be. `language` runs language models, which `sequence_mode` serves token by token and
+//! `generation_mode` from a prompt to its text; `bounded_mode` serves programs with axes of bounded
+//! size, `tensor_mode` every other function.
 
 mod bounded_mode;
 mod compile;
 mod config;
 mod device;
 mod dtype;
+mod generation_mode;
 mod gpu;
 mod language;
 mod manifest;
@@ -28,6 +30,7 @@ use triton_backend::{
 };
 
 use bounded_mode::{BoundedInstance, BoundedModel};
+use generation_mode::{GenerationInstance, GenerationModel};
 use sequence_mode::{SequenceInstance, SequenceModel};
 use settings::{CommonSettings, Mode, ServerSettings};
 use tensor_mode::{TensorInstance, TensorModel};
@@ -45,7 +48,9 @@ pub struct Tlaloc {
 pub enum Model {
     /// A program with axes of bounded size.
     Bounded(Arc<BoundedModel>),
-    /// A language model.
+    /// A language model that generates.
+    Generation(Arc<GenerationModel>),
+    /// A language model that clients drive.
     Sequence(Arc<SequenceModel>),
     /// One function.
     Tensor(Arc<TensorModel>),
@@ -55,7 +60,9 @@ pub enum Model {
 pub enum ModelInstance {
     /// Of a program with axes of bounded size.
     Bounded(BoundedInstance),
-    /// Of a language model.
+    /// Of a language model that generates.
+    Generation(GenerationInstance),
+    /// Of a language model that clients drive.
     Sequence(SequenceInstance),
     /// Of one function.
     Tensor(TensorInstance),
@@ -86,7 +93,7 @@ impl Backend for Tlaloc {
         match Mode::of(context.config()) {
             Ok(Mode::Tensor) => TensorModel::complete(context, &self.settings),
             // Manifests leave the tensors to the configuration; errors are the load's to tell.
-            Ok(Mode::Sequence | Mode::Bounded(_)) | Err(_) => None,
+            Ok(Mode::Sequence | Mode::Generate | Mode::Bounded(_)) | Err(_) => None,
         }
     }
 
@@ -99,6 +106,9 @@ impl Backend for Tlaloc {
                     .map(|model| Model::Bounded(Arc::new(model)))
                     .map_err(|error| named(context.name(), error.code(), &error))
             }
+            Mode::Generate => GenerationModel::load(context, &self.settings)
+                .map(|model| Model::Generation(Arc::new(model)))
+                .map_err(|error| named(context.name(), error.code(), &error)),
             Mode::Sequence => SequenceModel::load(context, &self.settings)
                 .map(|model| Model::Sequence(Arc::new(model)))
                 .map_err(|error| named(context.name(), error.code(), &error)),
@@ -116,6 +126,9 @@ impl Backend for Tlaloc {
             Model::Bounded(model) => BoundedInstance::create(model, context)
                 .map(ModelInstance::Bounded)
                 .map_err(|error| named(&model.name, error.code(), &error)),
+            Model::Generation(model) => GenerationInstance::create(model, context)
+                .map(ModelInstance::Generation)
+                .map_err(|error| named(&model.name, error.code(), &error)),
             Model::Sequence(model) => SequenceInstance::create(model, context)
                 .map(ModelInstance::Sequence)
                 .map_err(|error| named(&model.name, error.code(), &error)),
@@ -128,8 +141,18 @@ impl Backend for Tlaloc {
     fn execute(instance: &ModelInstance, requests: Requests<'_>) {
         match instance {
             ModelInstance::Bounded(instance) => instance.execute(requests),
+            ModelInstance::Generation(instance) => instance.execute(requests),
             ModelInstance::Sequence(instance) => instance.execute(requests),
             ModelInstance::Tensor(instance) => instance.execute(requests),
+        }
+    }
+
+    fn ready(instance: &ModelInstance) -> Result<(), Error> {
+        match instance {
+            ModelInstance::Generation(instance) => instance.ready(),
+            ModelInstance::Bounded(_) | ModelInstance::Sequence(_) | ModelInstance::Tensor(_) => {
+                Ok(())
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Every setting of the backend in one table: parsing, defaults, range checks and
 //! `docs/configuration.md` come from it.
 
+mod generation;
 mod tensor;
 
 use std::fmt::Write as _;
@@ -9,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use thiserror::Error;
 
+pub use generation::{GenerationSettings, Speculation};
 pub use tensor::{CommonSettings, Mode, TensorSettings};
 
 /// Where a setting is written.
@@ -35,6 +37,10 @@ pub enum Kind {
     Microseconds(u64),
     /// A whole number of MiB from 0 up to this.
     Mebibytes(u64),
+    /// A whole number from the first to the second.
+    Count(u64, u64),
+    /// One of these words.
+    Choice(&'static [&'static str]),
 }
 
 impl Kind {
@@ -46,6 +52,11 @@ impl Kind {
             Kind::Text(form) => form.into(),
             Kind::Microseconds(most) | Kind::Mebibytes(most) => {
                 format!("a whole number, 0 to {most}")
+            }
+            Kind::Count(least, most) => format!("a whole number, {least} to {most}"),
+            Kind::Choice(words) => {
+                let words = words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>();
+                words.join(" or ")
             }
         }
     }
@@ -113,7 +124,8 @@ pub const SERVING_MANIFEST: Setting = Setting {
     scope: Scope::Model,
     kind: Kind::Path,
     default: "",
-    meaning: "manifest of a serving artifact, inside the version directory; chooses sequence mode",
+    meaning: "manifest of a serving artifact, inside the version directory; chooses sequence mode, or \
+              generation mode with `mode`",
 };
 /// The manifest of a bounded-mode model.
 pub const BOUNDED_MANIFEST: Setting = Setting {
@@ -241,6 +253,7 @@ pub const TABLE: &[&Setting] = &[
     &COMPILE_CACHE,
     &COMPILE_CACHE_MAX,
     &SERVING_MANIFEST,
+    &generation::MODE,
     &BOUNDED_MANIFEST,
     &ARTIFACT,
     &ENTRY,
@@ -255,6 +268,15 @@ pub const TABLE: &[&Setting] = &[
     &BACKEND_BATCHING,
     &COHORT_WAIT,
     &PROMPT_WAIT,
+    &generation::MAX_QUEUE_SIZE,
+    &generation::MAX_RUNNING,
+    &generation::MAX_PREFILL_TOKENS,
+    &generation::SCHEDULER_POLICY,
+    &generation::SWAP_SPACE,
+    &generation::SPECULATION,
+    &generation::LOOKUP_MAX_DRAFTS,
+    &generation::LOOKUP_MIN_NGRAM,
+    &generation::LOOKUP_MAX_NGRAM,
 ];
 
 /// Keys that Triton itself adds to every backend's command-line settings.
@@ -287,6 +309,20 @@ pub enum Error {
         key: String,
         /// The keys that exist.
         known: String,
+    },
+    /// Two settings that do not go together: correct one of them.
+    #[error("the '{first}' parameter is {first_value}, but '{second}' is {second_value}: {reason}")]
+    Together {
+        /// The first key.
+        first: &'static str,
+        /// Its value.
+        first_value: String,
+        /// The second key.
+        second: &'static str,
+        /// Its value.
+        second_value: String,
+        /// What is needed.
+        reason: &'static str,
     },
     /// Parameters of two modes: keep those of one.
     #[error("the '{manifest}' parameter cannot be combined with '{other}'; keep one of them")]
@@ -446,6 +482,23 @@ impl Written {
 
     fn fraction(self, setting: &Setting) -> Result<f32, Error> {
         self.parse(setting, |text| text.parse().ok().filter(|value| *value > 0.0 && *value <= 1.0))
+    }
+
+    fn count(self, setting: &Setting) -> Result<usize, Error> {
+        self.parse(setting, |text| {
+            let Kind::Count(least, most) = setting.kind else { return None };
+            let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let value: u64 = digits.then(|| text.parse().ok()).flatten()?;
+            (least..=most).contains(&value).then(|| usize::try_from(value).ok()).flatten()
+        })
+    }
+
+    /// The index of the word.
+    fn choice(self, setting: &Setting) -> Result<usize, Error> {
+        self.parse(setting, |text| {
+            let Kind::Choice(words) = setting.kind else { return None };
+            words.iter().position(|word| *word == text)
+        })
     }
 
     fn microseconds(self, setting: &Setting) -> Result<Duration, Error> {

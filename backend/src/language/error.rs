@@ -78,6 +78,23 @@ pub enum Error {
         /// What the plugin said.
         source: tlaloc_pjrt::Error,
     },
+    /// The programs that copy and zero rows of a pool do not compile: use another plugin, or a mode
+    /// that does not need them.
+    #[error("the programs that move rows of pool {pool}: {source}")]
+    Rows {
+        /// The first pool of this type, and its type.
+        pool: String,
+        /// What the plugin said.
+        source: tlaloc_pjrt::Error,
+    },
+    /// The host has no memory for swapped pages: lower `swap_space_mib`.
+    #[error(
+        "the host has no {bytes} bytes for the pages of preempted requests; lower swap_space_mib"
+    )]
+    Swap {
+        /// Of one pool.
+        bytes: usize,
+    },
     /// The instance is on a GPU that the model was not loaded for.
     #[error(transparent)]
     NoDevice(#[from] crate::device::NoDevice),
@@ -97,9 +114,12 @@ impl Error {
             | Error::Mismatch { .. }
             | Error::Compile { .. }
             | Error::Trial { .. }
+            | Error::Rows { .. }
             | Error::NoDevice(_) => Code::InvalidArgument,
             Error::Unserved { .. } => Code::Unsupported,
-            Error::NoPlugin(_) | Error::Device(_) | Error::Thread(_) => Code::Unavailable,
+            Error::NoPlugin(_) | Error::Device(_) | Error::Thread(_) | Error::Swap { .. } => {
+                Code::Unavailable
+            }
             Error::Outputs { .. } | Error::Upload { .. } => Code::Internal,
         }
     }

@@ -1,8 +1,9 @@
-//! Runs the engine's calls on a device: step inputs, pools, logits.
+//! Runs calls on a device: step inputs, pools, logits.
 
 use std::sync::Arc;
 
-use tlaloc_engine::{CallFailure, Engine, Nanos, Outcome};
+use tlaloc_engine::generation::Moves;
+use tlaloc_engine::{CallFailure, Nanos, Outcome, StepSource};
 use tlaloc_pjrt::{Argument, Buffer, Client, Pending};
 use tracing::{debug, info, warn};
 use triton_backend::now_ns;
@@ -10,6 +11,7 @@ use triton_backend::now_ns;
 use super::error::Error;
 use super::inputs::Inputs;
 use super::programs::{DeviceModel, Program, Source, elements};
+use super::rows::Rows;
 use super::timing::Medians;
 
 const MIB: usize = 1 << 20;
@@ -150,15 +152,21 @@ impl Executor {
         self.pools.len()
     }
 
-    /// Runs the engine's current call. The logits are kept if a row's answer may need them.
-    pub fn run(&mut self, engine: &Engine) -> (Outcome, Option<Logits>) {
-        let call = engine.call();
-        let (index, rows) = (call.entry, call.rows().len());
-        let wanted = call.rows().any(|row| row.last);
+    /// Copies or zeroes rows of the pools.
+    pub fn move_rows(&mut self, rows: &mut Rows, moves: &Moves<'_>) -> Result<(), CallFailure> {
+        match &self.model.rows {
+            Some(programs) => rows.run(programs, &self.model.client, &mut self.pools, moves),
+            None => Ok(()),
+        }
+    }
+
+    /// Runs the current call of `steps`. The logits are kept if someone reads them.
+    pub fn run(&mut self, steps: &impl StepSource) -> (Outcome, Option<Logits>) {
+        let (index, rows, wanted) = (steps.entry(), steps.rows(), steps.wants_logits());
         let begin = now_ns();
-        // One program and one state per entry, of which the engine chose one.
+        // One program and one state per entry, of which one was chosen.
         let (program, state) = (&self.model.programs[index], &mut self.entries[index]);
-        let launched = match state.inputs.fill(&self.model.client, program, engine).and_then(|()| {
+        let launched = match state.inputs.fill(&self.model.client, program, steps).and_then(|()| {
             launch(program, &self.model, &state.inputs, &mut self.pools, self.options, begin)
         }) {
             Ok(launched) => launched,
@@ -299,7 +307,8 @@ fn launch(
 }
 
 impl Logits {
-    /// Calls `read` with the logits of one row, f32 little-endian, where they lie.
+    /// Calls `read` with the logits of one row, f32 little-endian, where they lie. Where an entry
+    /// gives several columns, each is a row.
     pub fn with_row<T>(
         &self,
         row: usize,
@@ -307,14 +316,20 @@ impl Logits {
         read: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, String> {
         let range = row * vocab * 4..(row + 1) * vocab * 4;
-        let found = match self {
-            Logits::Copied(bytes) => bytes.get(range).map(read),
+        self.with_bytes(|bytes| bytes.get(range).map(read))?
+            .ok_or_else(|| format!("the logits of row {row} are not where they should be"))
+    }
+
+    /// Calls `read` with all of them.
+    pub fn with_bytes<T>(&self, read: impl FnOnce(&[u8]) -> T) -> Result<T, String> {
+        match self {
+            Logits::Copied(bytes) => Ok(read(bytes)),
             Logits::InPlace(buffer) => {
                 let bytes = buffer.host_bytes().map_err(|error| error.to_string())?;
-                bytes.as_deref().and_then(|bytes| bytes.get(range)).map(read)
+                let bytes = bytes.ok_or("the device does not show its logits to the host")?;
+                Ok(read(&bytes))
             }
-        };
-        found.ok_or_else(|| format!("the logits of row {row} are not where they should be"))
+        }
     }
 }
 

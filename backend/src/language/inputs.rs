@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tlaloc_artifact::InputRole;
-use tlaloc_engine::{Engine, StepInputs, StepSource, WindowInputs};
+use tlaloc_engine::{StepInputs, StepSource, WindowInputs};
 use tlaloc_pjrt::{Argument, Buffer, Client, ElementType, Error, Shape, Staging};
 
 use super::programs::{Program, elements};
@@ -35,20 +35,20 @@ impl Inputs {
         }
     }
 
-    /// Writes the engine's current call.
+    /// Writes the current call of `steps`.
     pub fn fill(
         &mut self,
         client: &Arc<Client>,
         program: &Program,
-        engine: &Engine,
+        steps: &impl StepSource,
     ) -> Result<(), Error> {
         match self {
             Inputs::Staged(staging) => {
                 let arrays = staging.inputs_mut()?.map(integers);
-                engine.pack(step_inputs(program, arrays));
+                steps.pack(step_inputs(program, arrays));
             }
             Inputs::Uploaded { host, device } => {
-                engine.pack(step_inputs(program, host.iter_mut().map(Vec::as_mut_slice)));
+                steps.pack(step_inputs(program, host.iter_mut().map(Vec::as_mut_slice)));
                 device.clear();
                 for (values, step) in host.iter().zip(&program.steps) {
                     let bytes = bytemuck::cast_slice(values);

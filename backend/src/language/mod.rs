@@ -2,13 +2,15 @@
 //! inputs and logits. Sequence mode and generation mode sit on top.
 //!
 //! `programs` is what a load brings to a device, `memory` what that needs there; `executor` runs
-//! calls, with what `inputs` writes, and `timing` tells how long they took.
+//! calls, with what `inputs` writes, and `timing` tells how long they took. `rows` copies and zeroes
+//! rows of the pools outside of calls.
 
 mod error;
 mod executor;
 mod inputs;
 mod memory;
 mod programs;
+mod rows;
 mod timing;
 
 use std::path::PathBuf;
@@ -21,6 +23,7 @@ use triton_backend::ModelContext;
 pub use error::Error;
 pub use executor::{Executor, Logits, Options};
 pub use programs::DeviceModel;
+pub use rows::{RowUse, Rows};
 
 use crate::compile::Compiler;
 use crate::device::{self, PerDevice};
@@ -37,7 +40,8 @@ pub fn open(context: &ModelContext, manifest: &str) -> Result<(Arc<Artifact>, Pa
     Ok((Arc::new(Artifact::open(&path)?), path))
 }
 
-/// Brings the artifact to every device of these ordinals. `mode` is what a load line says of the mode.
+/// Brings the artifact to every device of these ordinals. `rows` is what is done to rows of the
+/// pools outside of calls, `mode` what a load line says of the mode.
 ///
 /// # Errors
 /// Where the plugin, a client, a weight or a program does not come up.
@@ -46,13 +50,14 @@ pub fn load(
     ordinals: &[i32],
     plugin: Option<&str>,
     server: &ServerSettings,
+    rows: RowUse,
     mode: &str,
 ) -> Result<PerDevice<Arc<DeviceModel>>, Error> {
     let plugin = device::plugin_path(plugin, server)?;
     let compiler = Compiler::new(server);
     PerDevice::load(ordinals, |ordinal| {
         let client = device::client(&plugin, ordinal, server).map_err(Error::Device)?;
-        let model = DeviceModel::load(artifact.clone(), client, &compiler)?;
+        let model = DeviceModel::load(artifact.clone(), client, &compiler, rows)?;
         info!("{}{mode}{}{}", model.summary(), refused_tokens(artifact), windowed_pool(artifact));
         info!("{}", memory::largest(&model.programs));
         Ok(Arc::new(model))

@@ -11,6 +11,7 @@ use tracing::info;
 
 use super::error::Error;
 use super::memory;
+use super::rows::{RowPrograms, RowUse};
 use crate::compile::{Compiler, Progress, in_parallel};
 use crate::dtype::{element_type, signed};
 use crate::weights::{Uploaded, Uploads};
@@ -56,6 +57,8 @@ pub struct DeviceModel {
     pub programs: Vec<Program>,
     /// One buffer per weight of the artifact.
     pub weights: Vec<Buffer>,
+    /// What moves rows of the pools, where that is asked for.
+    pub rows: Option<RowPrograms>,
     /// How the weights got there.
     uploaded: Uploaded,
     /// The device.
@@ -72,10 +75,13 @@ impl DeviceModel {
         artifact: Arc<Artifact>,
         client: Arc<Client>,
         compiler: &Compiler,
+        rows: RowUse,
     ) -> Result<Self, Error> {
         let bodies = Bodies::read(&artifact)?;
         let (weights, uploaded) = upload_weights(&artifact, &client)?;
-        let mut model = DeviceModel { programs: Vec::new(), weights, uploaded, client, artifact };
+        let rows = RowPrograms::load(&artifact, &client, compiler, rows)?;
+        let programs = Vec::new();
+        let mut model = DeviceModel { programs, weights, rows, uploaded, client, artifact };
         model.programs = bodies.compile(&model, compiler)?;
         Ok(model)
     }

@@ -19,7 +19,7 @@ pub use instance::SequenceInstance;
 
 use crate::config::SequenceConfig;
 use crate::device::PerDevice;
-use crate::language::{self, DeviceModel};
+use crate::language::{self, DeviceModel, RowUse};
 use crate::settings::{ModelSettings, ServerSettings};
 
 /// A loaded model.
@@ -48,6 +48,7 @@ impl SequenceModel {
             &config.ordinals,
             settings.plugin_path.as_deref(),
             server,
+            RowUse::None,
             &format!(", sequence idle timeout {idle} us"),
         )?;
         Ok(SequenceModel { name: context.name().to_owned(), config, settings, devices })

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    ARGUMENTS, ARTIFACT, BOUNDED_MANIFEST, ENTRY, Error, GROUP_BY_SHAPE, MODEL_PLUGIN, RESULTS,
-    SERVING_MANIFEST, Setting, Written, ZERO_COPY, parameter, trimmed,
+    ARGUMENTS, ARTIFACT, BOUNDED_MANIFEST, ENTRY, Error, GROUP_BY_SHAPE, GenerationSettings,
+    MODEL_PLUGIN, RESULTS, SERVING_MANIFEST, Setting, Written, ZERO_COPY, parameter, trimmed,
 };
 
 /// How a model is served.
@@ -12,8 +12,10 @@ use super::{
 pub enum Mode {
     /// `bounded_manifest`, the value of which is here: a program with axes of bounded size.
     Bounded(String),
-    /// `serving_manifest`: a language model.
+    /// `serving_manifest`: a language model that clients drive token by token.
     Sequence,
+    /// `serving_manifest` with `mode` `generate`: a language model that generates.
+    Generate,
     /// Neither: one StableHLO function.
     Tensor,
 }
@@ -38,7 +40,10 @@ impl Mode {
             Ok(Mode::Bounded(manifest))
         } else if given(&SERVING_MANIFEST) {
             only(&SERVING_MANIFEST, &[&ARTIFACT, &ENTRY, &ARGUMENTS, &RESULTS])?;
-            Ok(Mode::Sequence)
+            Ok(match GenerationSettings::chosen(config)? {
+                true => Mode::Generate,
+                false => Mode::Sequence,
+            })
         } else {
             Ok(Mode::Tensor)
         }
@@ -124,6 +129,10 @@ mod tests {
         assert_eq!(of(&[]), Ok(Mode::Tensor));
         assert_eq!(of(&[("serving_manifest", " ")]), Ok(Mode::Tensor));
         assert_eq!(of(&[("serving_manifest", "m.json")]), Ok(Mode::Sequence));
+        let mode = |mode| of(&[("serving_manifest", "m.json"), ("mode", mode)]);
+        assert_eq!((mode("sequence"), mode("generate")), (Ok(Mode::Sequence), Ok(Mode::Generate)));
+        let error = mode("generation").unwrap_err().to_string();
+        assert!(error.contains("the 'mode' parameter must be sequence or generate"), "{error}");
         assert_eq!(of(&[("bounded_manifest", " m.json ")]), Ok(Mode::Bounded("m.json".into())));
         for other in ["artifact", "entry", "arguments", "results", "serving_manifest"] {
             let error = of(&[("bounded_manifest", "m"), (other, "x")]).unwrap_err().to_string();

@@ -1,0 +1,53 @@
+//! Why a generation-mode model cannot be served.
+
+use std::path::PathBuf;
+
+use triton_backend::Code;
+
+use super::config;
+use crate::language;
+
+/// A failed load or instance creation. The model's name is put in front where it is reported.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A parameter of `config.pbtxt` is wrong: correct it.
+    #[error(transparent)]
+    Settings(#[from] crate::settings::Error),
+    /// `config.pbtxt` is not one of generation mode: correct it, or write it with `config-gen`.
+    #[error(transparent)]
+    Config(#[from] config::Error),
+    /// The language model behind it cannot be loaded.
+    #[error(transparent)]
+    Model(#[from] language::Error),
+    /// Tokenizer, chat template or end tokens in the version directory cannot be used: write them anew
+    /// with `config-gen`.
+    #[error("{folder}: {reason}", folder = folder.display())]
+    Text {
+        /// The file or folder.
+        folder: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// `speculation` needs entries that verify drafts: export the artifact with `--verify-chunk`.
+    #[error(
+        "the 'speculation' parameter is prompt_lookup, but the artifact has no verify entries; \
+         export it with --verify-chunk, or set none"
+    )]
+    NoVerifyEntries,
+    /// A recurrent state cannot be rolled back: set `speculation` to `none`.
+    #[error(
+        "the 'speculation' parameter is prompt_lookup, but the artifact has linear attention, whose \
+         state cannot be rolled back; set none"
+    )]
+    LinearAttention,
+}
+
+impl Error {
+    /// Triton's code for it.
+    pub fn code(&self) -> Code {
+        match self {
+            Error::Model(error) => error.code(),
+            _ => Code::InvalidArgument,
+        }
+    }
+}

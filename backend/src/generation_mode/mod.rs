@@ -1,0 +1,103 @@
+//! Generation mode: a prompt comes in, text or tokens stream out, many requests share the machine.
+//!
+//! `intake` reads and checks a request on Triton's thread; `instance` owns the thread that drives the
+//! scheduler; `job` is a request in flight, which chooses its tokens and holds what its client has not
+//! seen; `reply` writes outputs. `words` is tokenizer and chat template, `config` what the model's
+//! configuration declares. Programs, pools and calls are `language`'s.
+
+mod config;
+mod error;
+mod instance;
+mod intake;
+mod job;
+mod reply;
+mod words;
+
+use std::sync::Arc;
+
+use tlaloc_artifact::Artifact;
+use tlaloc_generation::options::ModelFacts;
+use triton_backend::ModelContext;
+
+pub use error::Error;
+pub use instance::GenerationInstance;
+
+use crate::device::PerDevice;
+use crate::language::{self, DeviceModel, RowUse};
+use crate::settings::{GenerationSettings, ServerSettings, Speculation};
+use config::GenerationConfig;
+use words::Words;
+
+/// A loaded model.
+pub struct GenerationModel {
+    /// Its name in the repository.
+    pub name: String,
+    /// The checked part of its configuration.
+    config: GenerationConfig,
+    /// Its parameters.
+    settings: GenerationSettings,
+    /// What requests are checked against.
+    facts: ModelFacts,
+    /// Tokens that end the output.
+    end_ids: Vec<i32>,
+    /// Tokenizer and chat template, if it has any.
+    words: Option<Words>,
+    /// Programs and weights, by device ordinal.
+    devices: PerDevice<Arc<DeviceModel>>,
+}
+
+impl GenerationModel {
+    /// Loads a model: everything is checked before the plugin is touched.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn load(context: &ModelContext, server: &ServerSettings) -> Result<Self, Error> {
+        let settings = GenerationSettings::read(context.config())?;
+        let config = GenerationConfig::read(context.config())?;
+        let (artifact, _) = language::open(context, &settings.serving_manifest)?;
+        check_served(&artifact, &settings)?;
+        let directory = context.version_directory();
+        let words = if config.takes_text { Words::load(&directory)? } else { None };
+        let end_ids = words::end_ids(&directory)?;
+        let facts = ModelFacts {
+            vocab_size: artifact.vocab_size(),
+            max_context: artifact.max_context(),
+            has_tokenizer: words.is_some(),
+            has_chat_template: words.as_ref().is_some_and(Words::has_template),
+            greedy_only: false,
+        };
+        let swaps = settings.max_utilization && settings.swap_space_mib > 0;
+        let rows = if swaps { RowUse::Swap } else { RowUse::Scrub };
+        let mode = format!("; generates, end token(s) {end_ids:?}");
+        let plugin = settings.plugin_path.as_deref();
+        let devices = language::load(&artifact, &config.ordinals, plugin, server, rows, &mode)?;
+        let name = context.name().to_owned();
+        Ok(GenerationModel { name, config, settings, facts, end_ids, words, devices })
+    }
+
+    /// Host memory for the pages of preempted requests.
+    fn swap_bytes(&self) -> usize {
+        if self.settings.max_utilization { self.settings.swap_space_mib << 20 } else { 0 }
+    }
+}
+
+/// Refuses what the artifact and the settings disagree on, and what this version does not serve.
+fn check_served(artifact: &Artifact, settings: &GenerationSettings) -> Result<(), Error> {
+    if artifact.draft_tokens() > 0 {
+        return Err(language::Error::Unserved {
+            manifest: settings.serving_manifest.clone().into(),
+            feature: "a draft head (tlaloc-serving-v5)",
+        }
+        .into());
+    }
+    if settings.speculation != Speculation::None {
+        let geometry = tlaloc_engine::Geometry::of(artifact);
+        if artifact.linear_state().is_some() {
+            return Err(Error::LinearAttention);
+        }
+        if !geometry.entries().iter().any(tlaloc_engine::EntryShape::verifies) {
+            return Err(Error::NoVerifyEntries);
+        }
+    }
+    Ok(())
+}
