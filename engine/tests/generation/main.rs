@@ -2,7 +2,11 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod admission;
 mod batching;
+mod drafts;
+mod failures;
+mod preemption;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -25,6 +29,12 @@ fn settings() -> Settings {
     }
 }
 
+/// Growing page by page, with room for `rows` rows of each class in host memory.
+fn growing(rows: usize) -> Settings {
+    let swap_pages = Amounts { pages: rows, ring_pages: rows, state_slots: rows };
+    Settings { policy: Policy::MaxUtilization, swap_pages, ..settings() }
+}
+
 /// Pages of 4 tokens, contexts of 16 and 64, decode batches of 1, 2 and 4, prefill of 8 tokens.
 fn model(pages: usize) -> Geometry {
     let shapes = entries(4, &[16, 64], &[1, 2, 4], &[1], &[8]);
@@ -38,4 +48,9 @@ fn alone(prompt: &[i32], max_tokens: usize) -> Vec<i32> {
         history.push(toy(&history, VOCABULARY));
     }
     history.split_off(prompt.len())
+}
+
+/// Tokens that differ from one request to the next.
+fn prompt(request: usize, length: usize) -> Vec<i32> {
+    (0..length).map(|index| (100 * request + index) as i32).collect()
 }
