@@ -87,7 +87,7 @@ def test_our_own_artifact(repository, server, client):
         fixtures.tiny_checkpoint("llama"), "client-mode", contexts=[64], batches=[1]
     )
     name = f"own_{client.protocol}"
-    repository.add(artifact, name, "--kv-mode", "client")
+    repository.add(artifact, name, "--mode", "client")
     server.load(name)
     config = server.config(name)
     block = int(config["parameters"]["kv_block_size"]["string_value"])

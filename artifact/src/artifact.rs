@@ -179,6 +179,9 @@ pub struct Entry {
     pub tokens: usize,
     /// Columns of a row's block table, `M`.
     pub columns: usize,
+    /// Columns of a row's logits: 1 for those of its last token; `T` in a verify entry, which is for
+    /// nothing else.
+    pub logits_columns: usize,
     /// Function to run.
     pub entry_point: String,
     /// Absolute path of the body.
@@ -194,13 +197,22 @@ pub struct Entry {
 }
 
 /// The id of an entry (artifact format §6): `<kind>_b<B>_c<C>`, with `_t<T>` for a prefill entry
-/// whose `tokens` are fewer than its `context`.
-pub fn entry_id(kind: EntryKind, batch: usize, context: usize, tokens: usize) -> String {
-    let id = format!("{}_b{batch}_c{context}", kind.manifest_name());
-    match kind {
-        EntryKind::Prefill if tokens < context => format!("{id}_t{tokens}"),
-        _ => id,
+/// whose `tokens` are fewer than its `context`, and `_verify` behind that of a verify entry.
+pub fn entry_id(
+    kind: EntryKind,
+    batch: usize,
+    context: usize,
+    tokens: usize,
+    logits_columns: usize,
+) -> String {
+    let mut id = format!("{}_b{batch}_c{context}", kind.manifest_name());
+    if kind == EntryKind::Prefill && tokens < context {
+        id += &format!("_t{tokens}");
     }
+    if logits_columns > 1 {
+        id += "_verify";
+    }
+    id
 }
 
 impl Artifact {
@@ -324,6 +336,7 @@ impl Artifact {
     }
 
     fn largest(&self, kind: EntryKind, size: impl Fn(&Entry) -> usize) -> usize {
-        self.entries.iter().filter(|e| e.kind == kind).map(size).max().unwrap_or(0)
+        let of_kind = self.entries.iter().filter(|e| e.kind == kind && e.logits_columns == 1);
+        of_kind.map(size).max().unwrap_or(0)
     }
 }

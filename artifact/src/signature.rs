@@ -47,7 +47,8 @@ pub enum PoolRole {
 /// What the runtime takes from a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutputRole {
-    /// Logits of each row's last token, f32 `[B,1,vocabSize]`.
+    /// Logits of each row's last token, f32 `[B,1,vocabSize]`; in a verify entry of every token,
+    /// `[B,T,vocabSize]`.
     Logits,
     /// Greedy tokens of a speculative step, i32 `[B,1+K]`.
     NextTokens,
@@ -184,6 +185,8 @@ pub struct Geometry {
     pub tokens: usize,
     /// Columns of a row's block table, `M`.
     pub columns: usize,
+    /// Columns of a row's logits: 1, or `T` in a verify entry.
+    pub logits_columns: usize,
     /// Size of the last logits axis.
     pub vocab_size: usize,
     /// Draft tokens of a speculative step, `K`; 0 when the model has no draft head.
@@ -225,7 +228,8 @@ impl Geometry {
     pub(crate) fn leading_outputs(&self) -> Vec<(&'static str, OutputRole, DType, Vec<usize>)> {
         let (b, k) = (self.batch, self.draft_tokens);
         if k == 0 {
-            return vec![("logits", OutputRole::Logits, DType::F32, vec![b, 1, self.vocab_size])];
+            let dims = vec![b, self.logits_columns, self.vocab_size];
+            return vec![("logits", OutputRole::Logits, DType::F32, dims)];
         }
         vec![
             ("nextTokens", OutputRole::NextTokens, DType::I32, vec![b, k + 1]),
@@ -311,4 +315,15 @@ impl Signature {
         }));
         Ok(Signature { inputs, outputs, donations })
     }
+
+    /// Columns of a row's logits; 1 where there are none.
+    pub fn logits_columns(&self) -> usize {
+        logits_columns(&self.outputs)
+    }
+}
+
+/// Columns of a row's logits among `outputs`; 1 where there are none.
+pub(crate) fn logits_columns(outputs: &[Output]) -> usize {
+    let logits = outputs.iter().find(|output| output.role == OutputRole::Logits);
+    logits.and_then(|output| output.tensor.dims().get(1)).copied().unwrap_or(1)
 }

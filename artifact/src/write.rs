@@ -288,7 +288,8 @@ impl TensorType {
 }
 
 fn id_of(entry: &EntryDescription) -> String {
-    entry_id(entry.kind, entry.batch, entry.context, entry.tokens)
+    let columns = entry.signature.logits_columns();
+    entry_id(entry.kind, entry.batch, entry.context, entry.tokens, columns)
 }
 
 fn manifest_of(description: &Description, table: Vec<WeightRow>) -> Result<Manifest, String> {
@@ -389,6 +390,9 @@ fn cache_key(model_hash: &str, model: &Model, entry: &EntryDescription) -> Strin
     }
     if model.cuda_kernels {
         key += "/cuda";
+    }
+    if entry.signature.logits_columns() > 1 {
+        key += "/verify";
     }
     key
 }

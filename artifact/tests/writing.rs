@@ -47,8 +47,9 @@ fn entry_ids() {
         (EntryKind::Prefill, 1, 32768, 2048, "prefill_b1_c32768_t2048"),
         (EntryKind::Decode, 2, 4, 3, "decode_b2_c4"),
     ] {
-        assert_eq!(entry_id(kind, batch, context, tokens), id);
+        assert_eq!(entry_id(kind, batch, context, tokens, 1), id);
     }
+    assert_eq!(entry_id(EntryKind::Prefill, 1, 64, 9, 9), "prefill_b1_c64_t9_verify");
 }
 
 #[test]
@@ -353,6 +354,7 @@ fn upstream_signatures_are_built_the_same() {
                 batch: entry.batch,
                 tokens: entry.tokens,
                 columns: entry.columns,
+                logits_columns: entry.logits_columns,
                 vocab_size: artifact.vocab_size(),
                 draft_tokens: 0,
                 windowed: artifact.windowed().is_some(),

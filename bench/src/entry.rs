@@ -42,6 +42,7 @@ fn smallest(
 ) -> Option<&Entry> {
     let fits = |entry: &&Entry| {
         entry.kind == kind
+            && entry.logits_columns == 1
             && entry.batch >= batch
             && entry.context >= context
             && entry.tokens >= tokens
@@ -60,12 +61,13 @@ mod tests {
 
     fn entry(kind: EntryKind, batch: usize, context: usize, tokens: usize) -> Entry {
         Entry {
-            id: entry_id(kind, batch, context, tokens),
+            id: entry_id(kind, batch, context, tokens, 1),
             kind,
             batch,
             context,
             tokens,
             columns: context / 16,
+            logits_columns: 1,
             entry_point: "main".to_owned(),
             body: PathBuf::new(),
             body_name: String::new(),

@@ -143,6 +143,7 @@ mod tests {
             context: columns * 4,
             tokens,
             columns,
+            logits_columns: 1,
             entry_point: String::new(),
             body: PathBuf::new(),
             body_name: String::new(),

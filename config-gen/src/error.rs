@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use tlaloc_artifact::bounded::manifest::MANIFEST_FILE as BOUNDED_FILE;
 use tlaloc_artifact::manifest::MANIFEST_FILE;
+use tlaloc_generation::text::TextError;
 
 /// A refusal or failure of the generator.
 #[derive(Debug, thiserror::Error)]
@@ -44,12 +45,63 @@ pub enum Error {
         version: &'static str,
     },
     /// The artifact's entries do not share one binding of arguments: serve it in sequence mode.
-    #[error("'{model}' cannot be served in client mode: {reason}; use --kv-mode sequence")]
+    #[error("'{model}' cannot be served in client mode: {reason}; use --mode sequence")]
     Client {
         /// Model name of the artifact.
         model: String,
         /// What stands in the way.
         reason: String,
+    },
+    /// The folder has no tokenizer: give a checkpoint's, or leave it out to serve token ids alone.
+    #[error(
+        "{}: has no tokenizer.json; give the checkpoint's directory, or leave --tokenizer out to serve \
+         token ids alone", .0.display()
+    )]
+    NoTokenizer(PathBuf),
+    /// The tokenizer cannot be read: take it from the checkpoint again.
+    #[error(transparent)]
+    Tokenizer(#[from] TextError),
+    /// Another file of the checkpoint cannot be read: take it from the checkpoint again.
+    #[error(transparent)]
+    Checkpoint(#[from] tlaloc_generation::checkpoint::Error),
+    /// The tokenizer makes tokens that the model does not have: give that of the model's own
+    /// checkpoint.
+    #[error(
+        "{}: the tokenizer has {tokens} tokens, but '{model}' knows {vocab}; give the directory of \
+         the checkpoint that the artifact was made of", folder.display()
+    )]
+    Vocabulary {
+        /// The checkpoint.
+        folder: PathBuf,
+        /// Tokens of its tokenizer, without added ones.
+        tokens: usize,
+        /// Model name of the artifact.
+        model: String,
+        /// Its vocabulary size.
+        vocab: usize,
+    },
+    /// An end token is none of the model: give the directory of the model's own checkpoint.
+    #[error(
+        "{}: the end token {id} is not below the {vocab} tokens that '{model}' knows; give the \
+         directory of the checkpoint that the artifact was made of", folder.display()
+    )]
+    EndId {
+        /// The checkpoint.
+        folder: PathBuf,
+        /// The token.
+        id: i32,
+        /// Model name of the artifact.
+        model: String,
+        /// Its vocabulary size.
+        vocab: usize,
+    },
+    /// The artifact cannot verify drafts: export it with `--verify-chunk`, or leave the option out.
+    #[error("--speculation prompt_lookup cannot be served with '{model}': {reason}")]
+    Speculation {
+        /// Model name of the artifact.
+        model: String,
+        /// What stands in the way.
+        reason: &'static str,
     },
     /// The configuration of a Triton model cannot express the program, or the backend cannot serve it:
     /// export it with other outputs or inputs.

@@ -2,14 +2,17 @@
 //! repository.
 //!
 //! * [`config`]: the text for a serving artifact, in sequence mode (the backend keeps the sequences'
-//!   KV pages) or client mode (the client does).
+//!   KV pages), client mode (the client does) or generation mode (the backend continues prompts).
+//! * [`Checkpoint`]: where generation mode has tokenizer, chat template and end tokens from.
 //! * [`bounded_config`]: the text for a bounded artifact.
 //! * [`pbtxt`]: what both are written with.
 //! * [`repository`]: the model directory, written whole or not at all.
 
 mod bounded;
+mod checkpoint;
 mod client;
 mod error;
+mod generate;
 mod name;
 mod options;
 pub mod pbtxt;
@@ -19,20 +22,25 @@ mod sequence;
 use tlaloc_artifact::Artifact;
 use tlaloc_artifact::bounded::BoundedArtifact;
 
+pub use checkpoint::Checkpoint;
 pub use error::Error;
 pub use name::ModelName;
-pub use options::{InstanceGroup, KvMode, Options, SequenceOptions};
+pub use options::{
+    Dialect, GenerateOptions, InstanceGroup, Mode, Options, Policy, SchedulerOptions,
+    SequenceOptions, Speculation,
+};
 
 /// The text of `config.pbtxt` for `artifact` served as `name`.
 ///
 /// # Errors
-/// [`Error::Decoupled`] and [`Error::Client`] when the artifact cannot be served that way.
+/// [`Error::Decoupled`], [`Error::Client`], [`Error::Vocabulary`], [`Error::EndId`] and
+/// [`Error::Speculation`] when the artifact cannot be served that way.
 pub fn config(artifact: &Artifact, name: &ModelName, options: &Options) -> Result<String, Error> {
-    match &options.kv_mode {
-        KvMode::Sequence(sequence) => {
-            sequence::config(artifact, name, sequence, &options.instance_group)
-        }
-        KvMode::Client => client::config(artifact, name, &options.instance_group),
+    let instance_group = &options.instance_group;
+    match &options.mode {
+        Mode::Sequence(sequence) => sequence::config(artifact, name, sequence, instance_group),
+        Mode::Client => client::config(artifact, name, instance_group),
+        Mode::Generate(generate) => generate::config(artifact, name, generate, instance_group),
     }
 }
 

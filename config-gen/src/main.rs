@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
-use config_gen::{Error, InstanceGroup, KvMode, ModelName, Options, SequenceOptions, repository};
+use config_gen::{
+    Checkpoint, Dialect, Error, GenerateOptions, InstanceGroup, Mode, ModelName, Options, Policy,
+    SchedulerOptions, SequenceOptions, Speculation, repository,
+};
 use tlaloc_artifact::Artifact;
 use tlaloc_artifact::bounded::BoundedArtifact;
 use tlaloc_artifact::bounded::manifest::MANIFEST_FILE as BOUNDED_FILE;
@@ -30,9 +33,9 @@ struct Arguments {
     #[arg(long)]
     name: Option<ModelName>,
 
-    /// Who keeps the sequences' KV pages; without effect on bounded artifacts, as are the waits.
-    #[arg(long, value_enum, default_value_t = Mode::Sequence)]
-    kv_mode: Mode,
+    /// What a request is; without effect on bounded artifacts, as are the modes' own options.
+    #[arg(long, visible_alias = "kv-mode", value_enum, default_value_t = ModeName::Sequence)]
+    mode: ModeName,
 
     /// Microseconds after which Triton ends a silent sequence (sequence mode only) [default:
     /// 60000000].
@@ -52,42 +55,155 @@ struct Arguments {
     /// Let a request have several responses (speculative artifacts in sequence mode only).
     #[arg(long)]
     decoupled: bool,
+
+    /// The checkpoint's directory, for tokenizer, chat template and end tokens (generation mode only)
+    /// [default: none, prompts and outputs are token ids].
+    #[arg(long, value_name = "DIR")]
+    tokenizer: Option<PathBuf>,
+
+    /// Shapes of the tensors (generation mode only) [default: trtllm].
+    #[arg(long, value_enum)]
+    dialect: Option<DialectName>,
+
+    /// Requests that may wait; others are refused (generation mode only, as all that follow; defaults
+    /// are the backend's).
+    #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(1..))]
+    max_queue_size: Option<u32>,
+
+    /// Requests that run at once.
+    #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(1..))]
+    max_running: Option<u32>,
+
+    /// Prompt tokens that are taken in between two tokens of the running streams.
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    max_prefill_tokens_per_step: Option<u32>,
+
+    /// What a request reserves.
+    #[arg(long, value_enum)]
+    batch_scheduler_policy: Option<PolicyName>,
+
+    /// MiB of host memory for the KV pages of preempted requests; 0: they are computed again.
+    #[arg(long, value_name = "MIB")]
+    swap_space_mib: Option<u32>,
+
+    /// Whether tokens are drafted and verified several at once; needs an artifact with verify entries.
+    #[arg(long, value_enum)]
+    speculation: Option<SpeculationName>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
-enum Mode {
-    /// The backend keeps them; a request is one step of a sequence.
+enum ModeName {
+    /// One step of a sequence, whose KV pages the backend keeps.
     Sequence,
-    /// The client keeps them; a request fills block tables itself.
+    /// One execution: the client keeps the KV pages and fills block tables itself.
     Client,
+    /// A prompt, which the backend continues.
+    Generate,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum DialectName {
+    /// As TensorRT-LLM has them: a batch dimension of 1 in front.
+    Trtllm,
+    /// As vLLM has them: without one.
+    Vllm,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum PolicyName {
+    /// All KV pages that it may come to need.
+    GuaranteedNoEvict,
+    /// A page more than its prompt has; it grows, and may be preempted.
+    MaxUtilization,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum SpeculationName {
+    /// They are not.
+    None,
+    /// From a request's own history.
+    PromptLookup,
+}
+
+/// Why the options cannot be used.
+enum Refusal {
+    /// Some cannot be combined.
+    Usage(clap::Error),
+    /// The checkpoint cannot be served from.
+    Other(Error),
 }
 
 impl Arguments {
-    fn options(&self) -> Result<Options, clap::Error> {
-        let kv_mode = match self.kv_mode {
-            Mode::Sequence => KvMode::Sequence(SequenceOptions {
+    fn options(&self) -> Result<Options, Refusal> {
+        let of_one_mode = [
+            (ModeName::Sequence, "--max-sequence-idle", self.max_sequence_idle.is_some()),
+            (ModeName::Sequence, "--max-queue-delay", self.max_queue_delay.is_some()),
+            (ModeName::Sequence, "--decoupled", self.decoupled),
+            (ModeName::Generate, "--tokenizer", self.tokenizer.is_some()),
+            (ModeName::Generate, "--dialect", self.dialect.is_some()),
+            (ModeName::Generate, "--max-queue-size", self.max_queue_size.is_some()),
+            (ModeName::Generate, "--max-running", self.max_running.is_some()),
+            (
+                ModeName::Generate,
+                "--max-prefill-tokens-per-step",
+                self.max_prefill_tokens_per_step.is_some(),
+            ),
+            (ModeName::Generate, "--batch-scheduler-policy", self.batch_scheduler_policy.is_some()),
+            (ModeName::Generate, "--swap-space-mib", self.swap_space_mib.is_some()),
+            (ModeName::Generate, "--speculation", self.speculation.is_some()),
+        ];
+        let foreign = |(mode, _, given): &&(ModeName, &str, bool)| *given && *mode != self.mode;
+        if let Some((mode, option, _)) = of_one_mode.iter().find(foreign) {
+            let mode = if *mode == ModeName::Sequence { "sequence" } else { "generate" };
+            return Err(Refusal::Usage(clap::Error::raw(
+                clap::error::ErrorKind::ArgumentConflict,
+                format!("{option} belongs to --mode {mode}; leave it out\n"),
+            )));
+        }
+        let mode = match self.mode {
+            ModeName::Sequence => Mode::Sequence(SequenceOptions {
                 max_sequence_idle: self
                     .max_sequence_idle
                     .unwrap_or(SequenceOptions::MAX_SEQUENCE_IDLE),
                 max_queue_delay: self.max_queue_delay.unwrap_or(SequenceOptions::MAX_QUEUE_DELAY),
                 decoupled: self.decoupled,
             }),
-            Mode::Client => {
-                let sequence_only = [
-                    ("--max-sequence-idle", self.max_sequence_idle.is_some()),
-                    ("--max-queue-delay", self.max_queue_delay.is_some()),
-                    ("--decoupled", self.decoupled),
-                ];
-                if let Some((option, _)) = sequence_only.iter().find(|(_, given)| *given) {
-                    return Err(clap::Error::raw(
-                        clap::error::ErrorKind::ArgumentConflict,
-                        format!("{option} belongs to --kv-mode sequence; leave it out\n"),
-                    ));
-                }
-                KvMode::Client
-            }
+            ModeName::Client => Mode::Client,
+            ModeName::Generate => Mode::Generate(GenerateOptions {
+                checkpoint: self.tokenizer.as_deref().map(Checkpoint::open).transpose()?,
+                dialect: match self.dialect {
+                    None | Some(DialectName::Trtllm) => Dialect::TrtLlm,
+                    Some(DialectName::Vllm) => Dialect::Vllm,
+                },
+                scheduler: self.scheduler(),
+            }),
         };
-        Ok(Options { kv_mode, instance_group: self.instance_group.clone() })
+        Ok(Options { mode, instance_group: self.instance_group.clone() })
+    }
+
+    fn scheduler(&self) -> SchedulerOptions {
+        SchedulerOptions {
+            max_queue_size: self.max_queue_size,
+            max_running: self.max_running,
+            max_prefill_tokens_per_step: self.max_prefill_tokens_per_step,
+            policy: self.batch_scheduler_policy.map(|policy| match policy {
+                PolicyName::GuaranteedNoEvict => Policy::GuaranteedNoEvict,
+                PolicyName::MaxUtilization => Policy::MaxUtilization,
+            }),
+            swap_space_mib: self.swap_space_mib,
+            speculation: self.speculation.map(|speculation| match speculation {
+                SpeculationName::None => Speculation::None,
+                SpeculationName::PromptLookup => Speculation::PromptLookup,
+            }),
+        }
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Refusal::Other(error)
     }
 }
 
@@ -131,7 +247,13 @@ fn run(arguments: &Arguments, options: &Options) -> Result<String, Error> {
     };
     let Some(directory) = &arguments.repository else { return Ok(config) };
     let model = match &source {
-        Source::Serving(artifact) => repository::write(artifact, &name, &config, directory)?,
+        Source::Serving(artifact) => {
+            let checkpoint = match &options.mode {
+                Mode::Generate(generate) => generate.checkpoint.as_ref(),
+                _ => None,
+            };
+            repository::write(artifact, checkpoint, &name, &config, directory)?
+        }
         Source::Bounded(artifact) => {
             repository::write_bounded(artifact, &name, &config, directory)?
         }
@@ -141,8 +263,12 @@ fn run(arguments: &Arguments, options: &Options) -> Result<String, Error> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let options = arguments.options().unwrap_or_else(|error| error.exit());
-    match run(&arguments, &options) {
+    let written = match arguments.options() {
+        Ok(options) => run(&arguments, &options),
+        Err(Refusal::Usage(error)) => error.exit(),
+        Err(Refusal::Other(error)) => Err(error),
+    };
+    match written {
         // A reader that went away is no reason to panic, as `print!` would.
         Ok(output) => match std::io::stdout().write_all(output.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,

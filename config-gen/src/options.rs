@@ -2,29 +2,113 @@
 
 use std::str::FromStr;
 
-use crate::Error;
+use crate::{Checkpoint, Error};
 
 /// Everything that the artifact itself does not say.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Who keeps the sequences' KV pages.
-    pub kv_mode: KvMode,
+    /// What a request is.
+    pub mode: Mode,
     /// Where instances run.
     pub instance_group: InstanceGroup,
 }
 
-/// Who keeps the sequences' KV pages.
+/// What a request is.
 #[derive(Clone, Debug)]
-pub enum KvMode {
-    /// The backend: a request is one step of a sequence.
+pub enum Mode {
+    /// One step of a sequence, whose KV pages the backend keeps.
     Sequence(SequenceOptions),
-    /// The client: a request fills block tables and slot mappings itself.
+    /// One execution: the client keeps the KV pages, and fills block tables and slot mappings.
     Client,
+    /// A prompt, to be continued by the backend.
+    Generate(GenerateOptions),
 }
 
-impl Default for KvMode {
+impl Default for Mode {
     fn default() -> Self {
-        KvMode::Sequence(SequenceOptions::default())
+        Mode::Sequence(SequenceOptions::default())
+    }
+}
+
+/// What only generation mode has.
+#[derive(Clone, Debug, Default)]
+pub struct GenerateOptions {
+    /// Tokenizer, chat template and end tokens; none: prompts and outputs are token ids alone.
+    pub checkpoint: Option<Checkpoint>,
+    /// Shapes of the tensors.
+    pub dialect: Dialect,
+    /// The scheduler's parameters, where they are not the backend's defaults.
+    pub scheduler: SchedulerOptions,
+}
+
+/// Whose clients the model is for: tensors have the same names in both, but not the same ranks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Dialect {
+    /// TensorRT-LLM's: a batch dimension of 1 in front. Triton's front end for OpenAI's API sends
+    /// this to every backend but vLLM's.
+    #[default]
+    TrtLlm,
+    /// vLLM's: no batch dimension.
+    Vllm,
+}
+
+/// Parameters of the scheduler; none stands for the backend's default.
+#[derive(Clone, Debug, Default)]
+pub struct SchedulerOptions {
+    /// Requests that may wait.
+    pub max_queue_size: Option<u32>,
+    /// Requests that run at once.
+    pub max_running: Option<u32>,
+    /// Prompt tokens that are taken in between two tokens of the running streams.
+    pub max_prefill_tokens_per_step: Option<u32>,
+    /// What a request reserves.
+    pub policy: Option<Policy>,
+    /// MiB of host memory for the KV pages of preempted requests.
+    pub swap_space_mib: Option<u32>,
+    /// Whether tokens are drafted.
+    pub speculation: Option<Speculation>,
+}
+
+/// What a request reserves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// All KV pages that it may come to need.
+    GuaranteedNoEvict,
+    /// A page more than its prompt; it may be preempted.
+    MaxUtilization,
+}
+
+/// Whether tokens are drafted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speculation {
+    /// They are not.
+    None,
+    /// From a request's own history; needs verify entries.
+    PromptLookup,
+}
+
+impl SchedulerOptions {
+    /// The model's parameters.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let number = |value: Option<u32>| value.map(|value| value.to_string());
+        let policy = self.policy.map(|policy| match policy {
+            Policy::GuaranteedNoEvict => "guaranteed_no_evict".to_owned(),
+            Policy::MaxUtilization => "max_utilization".to_owned(),
+        });
+        let speculation = self.speculation.map(|speculation| match speculation {
+            Speculation::None => "none".to_owned(),
+            Speculation::PromptLookup => "prompt_lookup".to_owned(),
+        });
+        [
+            ("max_queue_size", number(self.max_queue_size)),
+            ("max_running", number(self.max_running)),
+            ("max_prefill_tokens_per_step", number(self.max_prefill_tokens_per_step)),
+            ("batch_scheduler_policy", policy),
+            ("swap_space_mib", number(self.swap_space_mib)),
+            ("speculation", speculation),
+        ]
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value?)))
     }
 }
 

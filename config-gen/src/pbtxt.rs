@@ -120,6 +120,12 @@ pub fn tensor(name: &str, data_type: &str, dims: &[i64]) -> String {
     format!("{{ name: {} data_type: {data_type} dims: {} }}", quoted(name), ints(dims))
 }
 
+/// [`tensor`], which a request may leave out.
+pub(crate) fn optional(name: &str, data_type: &str, dims: &[i64]) -> String {
+    let tensor = tensor(name, data_type, dims);
+    format!("{} optional: true }}", tensor.trim_end_matches(" }"))
+}
+
 /// A string literal.
 pub(crate) fn quoted(text: &str) -> String {
     let mut literal = String::from("\"");

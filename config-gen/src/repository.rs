@@ -8,7 +8,7 @@ use tlaloc_artifact::Artifact;
 use tlaloc_artifact::bounded::BoundedArtifact;
 use tlaloc_artifact::staging::StagedDir;
 
-use crate::{Error, ModelName};
+use crate::{Checkpoint, Error, ModelName};
 
 const CONFIG: &str = "config.pbtxt";
 const VERSION: &str = "1";
@@ -16,13 +16,15 @@ const VERSION: &str = "1";
 /// Writes `<repository>/<name>/` with `config` as its `config.pbtxt` and the files of `artifact` as
 /// its version 1: hard links where the file system allows them, else copies, never symbolic links.
 /// Bodies and weight sizes are checked first. A model of this backend that stands there is replaced
-/// whole; on failure it stays as it was. Returns the model directory.
+/// whole; on failure it stays as it was. Returns the model directory. In generation mode the files of
+/// the `checkpoint` are put beside those of the artifact.
 ///
 /// # Errors
 /// [`Error::Artifact`] when a body or weight is missing or wrong, or another directory stands there;
 /// [`Error::Place`] when a file cannot be linked or copied.
 pub fn write(
     artifact: &Artifact,
+    checkpoint: Option<&Checkpoint>,
     name: &ModelName,
     config: &str,
     repository: &Path,
@@ -38,10 +40,12 @@ pub fn write(
     files.extend(artifact.weights().iter().map(|slot| slot.file.clone()));
     let programs = artifact.manifest().entries.iter();
     files.extend(programs.map(|entry| artifact.root().join(&entry.program_path)).filter(exists));
-    write_files(artifact.root(), files, name, config, repository)
+    let mut sources = vec![(artifact.root(), files)];
+    sources.extend(checkpoint.map(|checkpoint| (checkpoint.folder(), checkpoint.files().to_vec())));
+    write_files(sources, name, config, repository)
 }
 
-/// [`write`] for a bounded artifact.
+/// [`write()`] for a bounded artifact.
 ///
 /// # Errors
 /// As [`write`].
@@ -57,7 +61,7 @@ pub fn write_bounded(
     let mut files = vec![artifact.manifest_path.clone()];
     files.extend(artifact.entries.iter().map(|entry| entry.body.clone()));
     files.extend(artifact.entries.iter().map(|entry| entry.program.clone()).filter(exists));
-    write_files(artifact.root(), files, name, config, repository)
+    write_files(vec![(artifact.root(), files)], name, config, repository)
 }
 
 /// Program descriptions are for other runtimes and may be absent.
@@ -66,10 +70,9 @@ fn exists(program: &PathBuf) -> bool {
     program.exists()
 }
 
-/// Writes a model of the `files` below `root`.
+/// Writes a model of files below folders.
 fn write_files(
-    root: &Path,
-    files: Vec<PathBuf>,
+    sources: Vec<(&Path, Vec<PathBuf>)>,
     name: &ModelName,
     config: &str,
     repository: &Path,
@@ -77,10 +80,12 @@ fn write_files(
     let model = repository.join(name.as_str());
     let staged = StagedDir::create(&model, is_model)?;
     let version = staged.path().join(VERSION);
-    // Entries may share a file.
-    for file in BTreeSet::from_iter(files) {
-        let relative = file.strip_prefix(root).unwrap_or(&file);
-        place(&file, &version.join(relative))?;
+    for (root, files) in sources {
+        // Entries may share a file.
+        for file in BTreeSet::from_iter(files) {
+            let relative = file.strip_prefix(root).unwrap_or(&file);
+            place(&file, &version.join(relative))?;
+        }
     }
     let text = staged.path().join(CONFIG);
     fs::write(&text, config)

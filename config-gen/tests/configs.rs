@@ -5,13 +5,17 @@
 #[path = "../../artifact/tests/common/mod.rs"]
 mod common;
 
-use common::Features::{Linear, Plain, Speculative, Windowed};
-use common::{beside, read_json, small};
-use config_gen::{Error, InstanceGroup, KvMode, ModelName, Options, SequenceOptions, config};
+use common::Features::{Linear, Plain, Speculative, Verifying, Windowed};
+use common::{VOCAB, beside, read_json, small};
+use config_gen::{
+    Checkpoint, Dialect, Error, GenerateOptions, InstanceGroup, Mode, ModelName, Options, Policy,
+    SchedulerOptions, SequenceOptions, Speculation, config,
+};
 use insta::assert_snapshot;
 use serde_json::json;
 use tlaloc_artifact::Artifact;
 use tlaloc_artifact::manifest::MANIFEST_FILE;
+use tlaloc_generation::options::{REPLIES, TABLE, TensorSpec, tensors};
 
 fn text(features: common::Features, options: &Options) -> Result<String, Error> {
     let (_dir, path) = small(features);
@@ -21,11 +25,11 @@ fn text(features: common::Features, options: &Options) -> Result<String, Error> 
 }
 
 fn sequence(options: SequenceOptions) -> Options {
-    Options { kv_mode: KvMode::Sequence(options), ..Options::default() }
+    Options { mode: Mode::Sequence(options), ..Options::default() }
 }
 
 fn client() -> Options {
-    Options { kv_mode: KvMode::Client, ..Options::default() }
+    Options { mode: Mode::Client, ..Options::default() }
 }
 
 #[test]
@@ -56,6 +60,154 @@ fn sequence_mode_speculative_decoupled() {
 fn client_mode_on_the_cpu() {
     let options = Options { instance_group: InstanceGroup::Cpu, ..client() };
     assert_snapshot!(text(Plain, &options).unwrap());
+}
+
+fn generate(options: GenerateOptions) -> Options {
+    Options { mode: Mode::Generate(options), ..Options::default() }
+}
+
+/// A checkpoint whose tokenizer has `tokens` tokens, with its `generation_config.json`.
+fn checkpoint(tokens: usize, config: &str) -> Checkpoint {
+    let folder = tempfile::tempdir().unwrap();
+    common::checkpoint(folder.path(), tokens, config);
+    Checkpoint::open(folder.path()).unwrap()
+}
+
+fn with_text() -> GenerateOptions {
+    let checkpoint = Some(checkpoint(VOCAB, "{\"eos_token_id\": [2, 3]}"));
+    GenerateOptions { checkpoint, ..GenerateOptions::default() }
+}
+
+#[test]
+fn generate_mode() {
+    assert_snapshot!(text(Plain, &generate(with_text())).unwrap());
+}
+
+#[test]
+fn generate_mode_of_ids_with_every_scheduler_option() {
+    let scheduler = SchedulerOptions {
+        max_queue_size: Some(4),
+        max_running: Some(3),
+        max_prefill_tokens_per_step: Some(64),
+        policy: Some(Policy::MaxUtilization),
+        swap_space_mib: Some(0),
+        speculation: Some(Speculation::None),
+    };
+    let options = GenerateOptions { scheduler, ..GenerateOptions::default() };
+    assert_snapshot!(text(Windowed, &generate(options)).unwrap());
+}
+
+/// The dialects have the same names, and ranks that differ by the batch dimension.
+#[test]
+fn dialects_differ_in_their_batch_dimension_alone() {
+    let trtllm = text(Plain, &generate(with_text())).unwrap();
+    let vllm = GenerateOptions { dialect: Dialect::Vllm, ..with_text() };
+    let vllm = text(Plain, &generate(vllm)).unwrap();
+    assert!(trtllm.contains("\nmax_batch_size: 1\n"));
+    assert_eq!(vllm, trtllm.replace("\nmax_batch_size: 1\n", "\nmax_batch_size: 0\n"));
+}
+
+/// The declared tensors `list` of a configuration, by name.
+fn declared(text: &str, list: &str) -> Vec<(String, String, Vec<String>, bool)> {
+    let scalar = |item: &Item| match item {
+        Item::Scalar(text) => text.trim_matches('"').to_owned(),
+        Item::Message(_) => panic!("{item:?}"),
+    };
+    let mut tensors = Vec::new();
+    for (_, item) in parse(text).into_iter().filter(|(name, _)| name == list) {
+        let Item::Message(fields) = item else { panic!("{item:?}") };
+        let all = |key: &str| -> Vec<_> {
+            fields.iter().filter(|(name, _)| name == key).map(|(_, item)| scalar(item)).collect()
+        };
+        let optional = all("optional") == ["true"];
+        tensors.push((all("name").remove(0), all("data_type").remove(0), all("dims"), optional));
+    }
+    tensors
+}
+
+fn spec(spec: &TensorSpec, optional: bool) -> (String, String, Vec<String>, bool) {
+    let dims = spec.dims.iter().map(i64::to_string).collect();
+    (spec.name.to_owned(), spec.data_type.config_name().to_owned(), dims, optional)
+}
+
+/// Every declared tensor is of the tables, and every name of the tables is declared.
+#[test]
+fn the_tensors_are_those_of_the_tables() {
+    let text_model = text(Plain, &generate(with_text())).unwrap();
+    let inputs: Vec<_> = tensors().map(|tensor| spec(&tensor, true)).collect();
+    assert_eq!(declared(&text_model, "input"), inputs);
+    let outputs: Vec<_> = REPLIES.iter().map(|reply| spec(&reply.tensor, false)).collect();
+    assert_eq!(declared(&text_model, "output"), outputs);
+    let names: usize = TABLE.iter().map(|key| key.names().count()).sum();
+    assert_eq!(inputs.len(), names);
+    // Without a tokenizer the ids are the prompt, and there is no text.
+    let ids = text(Plain, &generate(GenerateOptions::default())).unwrap();
+    let expected =
+        inputs.into_iter().filter(|(name, ..)| name != "text_input" && name != "messages");
+    let expected = expected.map(|(name, data_type, dims, _)| {
+        let optional = name != "input_ids";
+        (name, data_type, dims, optional)
+    });
+    assert_eq!(declared(&ids, "input"), expected.collect::<Vec<_>>());
+    assert_eq!(declared(&ids, "output"), outputs[1..]);
+    assert_eq!(outputs[0].0, "text_output");
+}
+
+#[test]
+fn every_version_can_generate() {
+    for features in [Plain, Windowed, Linear, Speculative] {
+        let text = text(features, &generate(with_text())).unwrap();
+        assert!(text.contains("decoupled: true") && !text.contains("sequence_batching"), "{text}");
+    }
+}
+
+#[test]
+fn generation_needs_the_models_own_checkpoint() {
+    let refused = |checkpoint, message: &str| {
+        let options =
+            GenerateOptions { checkpoint: Some(checkpoint), ..GenerateOptions::default() };
+        let error = text(Plain, &generate(options)).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    };
+    refused(checkpoint(VOCAB + 1, "{}"), "the tokenizer has 12 tokens, but 'Org/Small' knows 11");
+    refused(
+        checkpoint(VOCAB, "{\"eos_token_id\": 11}"),
+        "the end token 11 is not below the 11 tokens that 'Org/Small' knows",
+    );
+    let open = |edit: fn(&std::path::Path)| {
+        let folder = tempfile::tempdir().unwrap();
+        common::checkpoint(folder.path(), VOCAB, "{}");
+        edit(folder.path());
+        Checkpoint::open(folder.path()).unwrap_err().to_string()
+    };
+    assert!(
+        open(|f| std::fs::remove_file(f.join("tokenizer.json")).unwrap())
+            .contains("has no tokenizer.json; give the checkpoint's directory")
+    );
+    assert!(
+        open(|f| std::fs::write(f.join("tokenizer.json"), "{").unwrap()).contains("tokenizer.json")
+    );
+    assert!(
+        open(|f| std::fs::write(f.join("generation_config.json"), "{").unwrap())
+            .contains("generation_config.json: is not JSON")
+    );
+}
+
+#[test]
+fn drafts_need_an_artifact_that_verifies_them() {
+    let scheduler =
+        SchedulerOptions { speculation: Some(Speculation::PromptLookup), ..Default::default() };
+    let options = generate(GenerateOptions { scheduler, ..with_text() });
+    for (features, reason) in [
+        (Plain, "it has no verify entries; export it with --verify-chunk"),
+        (Linear, "its linear-attention state cannot go back"),
+    ] {
+        let error = text(features, &options).unwrap_err();
+        assert!(matches!(error, Error::Speculation { .. }));
+        assert!(error.to_string().contains(reason), "{error}");
+    }
+    let text = text(Verifying, &options).unwrap();
+    assert!(text.contains("key: \"speculation\" value: { string_value: \"prompt_lookup\" }"));
 }
 
 /// Sequence mode §2, `oldest.max_candidate_sequences`, with its terms worked out by hand.
@@ -202,20 +354,20 @@ fn the_reader_of_this_test_tells_configs_apart() {
 #[test]
 fn upstream_configs_have_the_same_fields() {
     let Some(upstream) = common::upstream("upstream_configs_have_the_same_fields") else { return };
-    for (model, kv_mode) in [
-        ("reference_sequence", KvMode::default()),
-        ("window_sequence", KvMode::default()),
-        ("reference_decode", KvMode::Client),
+    for (model, mode) in [
+        ("reference_sequence", Mode::default()),
+        ("window_sequence", Mode::default()),
+        ("reference_decode", Mode::Client),
     ] {
         let folder = upstream.join("model_repository").join(model);
         let artifact = Artifact::open(&folder.join("1").join(MANIFEST_FILE)).unwrap();
         let gpu = InstanceGroup::Gpu(vec![0]);
         let expected = parse(&std::fs::read_to_string(folder.join("config.pbtxt")).unwrap());
         let name = model.parse().unwrap();
-        let options = Options { kv_mode: kv_mode.clone(), instance_group: gpu };
+        let options = Options { mode: mode.clone(), instance_group: gpu };
         assert_eq!(parse(&config(&artifact, &name, &options).unwrap()), expected, "{model}");
         // With our default group, that field alone differs.
-        let options = Options { kv_mode, ..Options::default() };
+        let options = Options { mode, ..Options::default() };
         let ours = parse(&config(&artifact, &name, &options).unwrap());
         assert_eq!(ours.len(), expected.len());
         let different: Vec<_> = ours.iter().zip(&expected).filter(|(a, b)| a != b).collect();

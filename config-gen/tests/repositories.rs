@@ -219,13 +219,29 @@ fn options_are_refused_by_name() {
         (&["--instance-group", "gpu:0,0"], "instance group 'gpu:0,0' must be"),
         (&["--max-sequence-idle", "0"], "--max-sequence-idle <US>"),
         (&["--max-queue-delay", "-1"], "-1"),
-        (&["--kv-mode", "both"], "[possible values: sequence, client]"),
+        (&["--mode", "both"], "[possible values: sequence, client, generate]"),
+        (&["--kv-mode", "both"], "[possible values: sequence, client, generate]"),
         (&["--decoupled"], "--decoupled serves only speculative artifacts"),
         (
             &["--kv-mode", "client", "--max-queue-delay", "5"],
-            "--max-queue-delay belongs to --kv-mode sequence",
+            "--max-queue-delay belongs to --mode sequence",
         ),
-        (&["--kv-mode", "client", "--decoupled"], "--decoupled belongs to --kv-mode sequence"),
+        (&["--mode", "client", "--decoupled"], "--decoupled belongs to --mode sequence"),
+        (&["--mode", "generate", "--decoupled"], "--decoupled belongs to --mode sequence"),
+        (&["--tokenizer", "."], "--tokenizer belongs to --mode generate"),
+        (&["--mode", "client", "--dialect", "vllm"], "--dialect belongs to --mode generate"),
+        (&["--speculation", "none"], "--speculation belongs to --mode generate"),
+        (&["--mode", "generate", "--dialect", "openai"], "[possible values: trtllm, vllm]"),
+        (&["--mode", "generate", "--max-running", "0"], "--max-running <REQUESTS>"),
+        (
+            &["--mode", "generate", "--batch-scheduler-policy", "static_batch"],
+            "[possible values: guaranteed_no_evict, max_utilization]",
+        ),
+        (
+            &["--mode", "generate", "--speculation", "medusa"],
+            "[possible values: none, prompt_lookup]",
+        ),
+        (&["--mode", "generate", "--tokenizer", "/absent"], "/absent: has no tokenizer.json"),
     ] {
         let error = place.refuse(options);
         assert!(error.contains(message), "{message}\n{error}");
@@ -239,6 +255,47 @@ fn options_are_refused_by_name() {
     place.generate(&["--name", "a", "--instance-group", "gpu:0,1", "--max-sequence-idle", "1"]);
     common::write(&place.artifact(), Speculative, true).unwrap();
     place.generate(&["--name", "b", "--decoupled"]);
+}
+
+/// `--kv-mode` is what `--mode` was called before.
+#[test]
+fn both_names_of_the_mode_are_one() {
+    let place = Place::new();
+    let text = output(&[&place.artifact()], &["--mode", "client"]);
+    assert_eq!(text, output(&[&place.artifact()], &["--kv-mode", "client"]));
+    assert_ne!(text, output(&[&place.artifact()], &[]));
+}
+
+#[test]
+fn a_generating_model_has_the_checkpoints_small_files() {
+    let place = Place::new();
+    let checkpoint = place.dir.path().join("checkpoint");
+    common::checkpoint(&checkpoint, 11, "{\"eos_token_id\": [2, 3]}");
+    fs::write(checkpoint.join("tokenizer_config.json"), "{}").unwrap();
+    fs::write(checkpoint.join("model.safetensors"), "weights").unwrap();
+    let tokenizer = ["--tokenizer", checkpoint.to_str().unwrap()];
+    let options = [&["--mode", "generate", "--name", "chat", "--max-running", "3"][..], &tokenizer];
+    place.generate(&options.concat());
+    let version = place.models().join("chat/1");
+    let mut expected = tree(&place.artifact());
+    for name in ["tokenizer.json", "generation_config.json", "tokenizer_config.json"] {
+        expected.insert(name.to_owned(), fs::read(checkpoint.join(name)).unwrap());
+    }
+    assert_eq!(tree(&version), expected);
+    let text = fs::read_to_string(place.models().join("chat/config.pbtxt")).unwrap();
+    assert!(text.contains("key: \"max_running\" value: { string_value: \"3\" }"), "{text}");
+    // Without a tokenizer there are none, and the model's own directory is as good a source as any.
+    place.generate(&["--mode", "generate", "--name", "ids"]);
+    assert_eq!(tree(&place.models().join("ids/1")), tree(&place.artifact()));
+    let before = tree(&place.models().join("chat"));
+    let models = place.models();
+    let again = [
+        &["--mode", "generate", "--name", "chat", "--max-running", "3"][..],
+        &["--tokenizer", version.to_str().unwrap()],
+        &["--repository", models.to_str().unwrap()],
+    ];
+    output(&[&version], &again.concat());
+    assert_eq!(tree(&place.models().join("chat")), before);
 }
 
 /// A name that nothing can be made of must be given.

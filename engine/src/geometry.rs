@@ -121,7 +121,7 @@ impl Geometry {
             context: entry.context,
             tokens: entry.tokens,
             columns: entry.columns,
-            logits_columns: 1,
+            logits_columns: entry.logits_columns,
         });
         let refused = artifact.refused_tokens().iter();
         let mut geometry = Geometry::new(

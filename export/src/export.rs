@@ -122,6 +122,7 @@ fn signature(
         batch: bucket.batch,
         tokens: bucket.tokens,
         columns: bucket.context / pools.block_size,
+        logits_columns: bucket.logits_columns(),
         vocab_size: spec.vocab_size,
         draft_tokens: 0,
         windowed: pools.windowed.is_some(),

@@ -113,6 +113,9 @@ impl Summary<'_> {
         for entry in self.0.entries() {
             let tokens = match entry.kind {
                 EntryKind::Decode => String::new(),
+                EntryKind::Prefill if entry.logits_columns > 1 => {
+                    format!(", {} tokens a call, to verify drafts", entry.tokens)
+                }
                 EntryKind::Prefill => format!(", {} tokens a call", entry.tokens),
             };
             let rows = if entry.batch == 1 { "row" } else { "rows" };

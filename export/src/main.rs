@@ -68,6 +68,11 @@ struct ExportArgs {
     #[arg(long, value_delimiter = ',', value_name = "TOKENS")]
     prefill_chunk: Vec<usize>,
 
+    /// Adds entries that verify this many drafts of a row in one call, for speculation in generation
+    /// mode [default: none]
+    #[arg(long, value_name = "DRAFTS")]
+    verify_chunk: Option<usize>,
+
     /// Tokens of a KV page
     #[arg(long, value_name = "TOKENS", default_value_t = PlanOptions::DEFAULT_BLOCK_SIZE)]
     block_size: usize,
@@ -128,6 +133,7 @@ fn run_export(args: ExportArgs) -> Result<(), Error> {
             batches: args.batches,
             prefill_batches: args.prefill_batches,
             prefill_chunks: args.prefill_chunk,
+            verify_chunk: args.verify_chunk,
             block_size: args.block_size,
             num_blocks: args.num_blocks,
             windowed_kv: args.windowed_kv,

@@ -22,6 +22,15 @@ pub struct Bucket {
     pub context: usize,
     /// Token columns of a row, `T`.
     pub tokens: usize,
+    /// Whether it gives the logits of every token of a row, not of the last one alone.
+    pub verify: bool,
+}
+
+impl Bucket {
+    /// Columns of a row's logits.
+    pub fn logits_columns(self) -> usize {
+        if self.verify { self.tokens } else { 1 }
+    }
 }
 
 /// Size of the pools.
@@ -75,6 +84,9 @@ pub struct PlanOptions {
     /// Most token columns of prefill entries: the largest for one entry of every bucket, each smaller
     /// one for another entry of the buckets with more columns. Empty for a bucket's whole context.
     pub prefill_chunks: Vec<usize>,
+    /// Drafts that a verify entry takes beside the token before them, `K`; `None` for no such
+    /// entries. Models with linear attention have none, as a state cannot go back behind a draft.
+    pub verify_chunk: Option<usize>,
     /// Tokens of a page.
     pub block_size: usize,
     /// Pages of a pool; `None` for room for the largest batch at the largest context, and page 0.
@@ -102,6 +114,7 @@ impl Default for PlanOptions {
             batches: Vec::new(),
             prefill_batches: None,
             prefill_chunks: Vec::new(),
+            verify_chunk: None,
             block_size: PlanOptions::DEFAULT_BLOCK_SIZE,
             num_blocks: None,
             windowed_kv: true,
@@ -120,7 +133,7 @@ pub struct Plan {
     pub contexts: Vec<usize>,
     /// Size of the pools.
     pub pools: PoolShape,
-    /// The entries: decode, prefill, prefill with each smaller chunk; by batch, then context.
+    /// The entries: decode, prefill, prefill with each smaller chunk, verify; by batch, then context.
     pub buckets: Vec<Bucket>,
 }
 
@@ -155,6 +168,7 @@ impl Plan {
 
         let decode = buckets(EntryKind::Decode, &batches, &contexts, 1);
         let prefill = prefill_buckets(&chunks, &prefill_batches, &contexts);
+        let verify = verify_buckets(options, spec, &batches, &contexts)?;
         let ladder: BTreeSet<_> = batches.iter().chain(&prefill_batches).copied().collect();
 
         let largest = |sizes: &[usize]| sizes.last().copied().unwrap_or(1);
@@ -193,7 +207,7 @@ impl Plan {
                 kv_dtype: options.kv_dtype.dtype(),
                 state_slots,
             },
-            buckets: [decode, prefill].concat(),
+            buckets: [decode, prefill, verify].concat(),
         })
     }
 }
@@ -209,7 +223,10 @@ fn windowed(
     let Some(window) = attentions.iter().flatten().filter_map(|a| a.window).max() else {
         return Ok(None);
     };
-    let (block_size, chunk) = (options.block_size, options.prefill_chunks.iter().max().copied());
+    let block_size = options.block_size;
+    // A ring has room for the longest call, be it a verify call.
+    let verify = options.verify_chunk.map(|drafts| drafts.saturating_add(1));
+    let chunk = options.prefill_chunks.iter().copied().chain(verify).max();
     let pools = WindowedPools::sized(window, chunk, block_size, max_context, full_blocks);
     if pools.num_blocks <= pools.ring_pages {
         return Err(refuse(
@@ -225,7 +242,10 @@ fn windowed(
 }
 
 fn buckets(kind: EntryKind, batches: &[usize], contexts: &[usize], chunk: usize) -> Vec<Bucket> {
-    let entry = |batch, context| Bucket { kind, batch, context, tokens: chunk.min(context) };
+    let entry = |batch, context| {
+        let tokens = chunk.min(context);
+        Bucket { kind, batch, context, tokens, verify: false }
+    };
     batches.iter().flat_map(|&b| contexts.iter().map(move |&c| entry(b, c))).collect()
 }
 
@@ -239,6 +259,35 @@ fn prefill_buckets(chunks: &[usize], batches: &[usize], contexts: &[usize]) -> V
         entries.extend(buckets(EntryKind::Prefill, batches, &longer, chunk));
     }
     entries
+}
+
+/// The entries that verify drafts: for one row, and for as many as decode at once.
+fn verify_buckets(
+    options: &PlanOptions,
+    spec: &ModelSpec,
+    batches: &[usize],
+    contexts: &[usize],
+) -> Result<Vec<Bucket>, Error> {
+    const OPTION: &str = "verify-chunk";
+    let Some(drafts) = options.verify_chunk else { return Ok(Vec::new()) };
+    let tokens = positive(OPTION, drafts)?.saturating_add(1);
+    if spec.gated_delta().is_some() {
+        return Err(refuse(
+            OPTION,
+            "does not fit linear attention, whose state cannot go back behind a draft that was wrong"
+                .to_owned(),
+        ));
+    }
+    if let Some(short) = contexts.iter().find(|context| **context < tokens) {
+        return Err(refuse(
+            OPTION,
+            format!("is {drafts}: a call of {tokens} tokens does not fit the context {short}"),
+        ));
+    }
+    let ends: BTreeSet<_> = [1].into_iter().chain(batches.last().copied()).collect();
+    let ends: Vec<_> = ends.into_iter().collect();
+    let entries = buckets(EntryKind::Prefill, &ends, contexts, tokens);
+    Ok(entries.into_iter().map(|entry| Bucket { verify: true, ..entry }).collect())
 }
 
 fn contexts(

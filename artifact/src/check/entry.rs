@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{Broken, count, inside};
 use crate::artifact::{Entry, EntryKind};
-use crate::signature::Geometry;
+use crate::signature::{Geometry, logits_columns};
 use crate::{
     DType, Input, InputRole, Output, OutputRole, PoolRole, SchemaVersion, Tensor, entry_id,
     manifest,
@@ -44,10 +44,16 @@ impl Shape {
         })?;
         let donations = donations(&written.donation_pairs, &inputs, &outputs)?;
 
+        // The logits of every token are for verify calls: prefill entries that leave no recurrent
+        // state behind, whose drafts could be wrong.
+        let may_verify = kind == EntryKind::Prefill && self.draft_tokens == 0 && !self.linear_state;
+        let verifies = may_verify && tokens > 1 && logits_columns(&outputs) == tokens;
+        let logits_columns = if verifies { tokens } else { 1 };
         let geometry = Geometry {
             batch,
             tokens,
             columns,
+            logits_columns,
             vocab_size: self.vocab_size,
             draft_tokens: self.draft_tokens,
             windowed: self.windowed,
@@ -80,12 +86,13 @@ impl Shape {
             ));
         }
         Ok(Entry {
-            id: entry_id(kind, batch, context, tokens),
+            id: entry_id(kind, batch, context, tokens, logits_columns),
             kind,
             batch,
             context,
             tokens,
             columns,
+            logits_columns,
             entry_point: written.entry_point.clone(),
             body,
             body_name: written.body_path.clone(),

@@ -23,6 +23,8 @@ pub enum Features {
     Linear,
     /// v5: as v4, with two draft tokens.
     Speculative,
+    /// v2, with an entry that verifies one draft token and else is like a prefill entry.
+    Verifying,
 }
 
 pub const VOCAB: usize = 11;
@@ -75,7 +77,7 @@ fn pools(features: Features) -> Vec<Pool> {
             .collect::<Vec<_>>()
     };
     match features {
-        Features::Plain => {}
+        Features::Plain | Features::Verifying => {}
         Features::Windowed => {
             let ring = tensor(DType::F32, &[WINDOW_BLOCKS, BLOCK_SIZE, 2, 2]);
             let names = ["keyCache0", "valueCache0"];
@@ -166,11 +168,17 @@ pub fn describe(
         (EntryKind::Decode, 2, decode_tokens),
         (EntryKind::Prefill, 1, 4),
         (EntryKind::Prefill, 1, 2),
-    ] {
+        (EntryKind::Prefill, 1, 2),
+    ]
+    .into_iter()
+    .take(if features == Features::Verifying { 5 } else { 4 })
+    {
+        let logits_columns = if entries.len() == 4 { tokens } else { 1 };
         let geometry = Geometry {
             batch,
             tokens,
             columns: 2,
+            logits_columns,
             vocab_size: VOCAB,
             draft_tokens,
             windowed: features == Features::Windowed,
@@ -203,6 +211,20 @@ pub fn small(features: Features) -> (tempfile::TempDir, PathBuf) {
     let out = dir.path().join("small");
     write(&out, features, true).unwrap();
     (dir, out.join(MANIFEST_FILE))
+}
+
+/// Writes what generation mode needs of a checkpoint: a tokenizer of `tokens` tokens, and
+/// `generation_config.json`.
+pub fn checkpoint(folder: &Path, tokens: usize, generation_config: &str) {
+    let vocabulary: serde_json::Map<_, _> =
+        (0..tokens).map(|id| (format!("t{id}"), id.into())).collect();
+    let tokenizer = serde_json::json!({
+        "version": "1.0", "added_tokens": [], "decoder": {"type": "Fuse"},
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "t0"}
+    });
+    std::fs::create_dir_all(folder).unwrap();
+    std::fs::write(folder.join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    std::fs::write(folder.join("generation_config.json"), generation_config).unwrap();
 }
 
 pub fn read_json(path: &Path) -> Value {

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use config_gen::{KvMode, ModelName, Options, repository};
+use config_gen::{Mode, ModelName, Options, repository};
 use tlaloc_artifact::Artifact;
 use tlaloc_artifact::manifest::MANIFEST_FILE;
 use tlaloc_artifact::staging::StagedDir;
@@ -183,11 +183,11 @@ fn scratch(repository: &Path) -> Result<tempfile::TempDir, Error> {
 }
 
 /// Makes the model `name` of a serving artifact.
-fn add_model(repository: &Path, artifact: &Path, name: &str, kv_mode: KvMode) -> Result<(), Error> {
+fn add_model(repository: &Path, artifact: &Path, name: &str, mode: Mode) -> Result<(), Error> {
     let artifact = Artifact::open(&artifact.join(MANIFEST_FILE))?;
     let name: ModelName = name.parse()?;
-    let options = Options { kv_mode, ..Options::default() };
+    let options = Options { mode, ..Options::default() };
     let config = config_gen::config(&artifact, &name, &options)?;
-    repository::write(&artifact, &name, &config, repository)?;
+    repository::write(&artifact, None, &name, &config, repository)?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use config_gen::{KvMode, SequenceOptions};
+use config_gen::{Mode, SequenceOptions};
 use tlaloc_artifact::manifest::{BucketLadder, Model};
 use tlaloc_artifact::signature::{Geometry, Signature};
 use tlaloc_artifact::write::{ArtifactWriter, Description, EntryDescription};
@@ -44,8 +44,8 @@ struct Weights {
 pub(super) fn write(repository: &Path) -> Result<(), Error> {
     let folder = scratch(repository)?;
     export(folder.path())?;
-    add_model(repository, folder.path(), "reference_decode", KvMode::Client)?;
-    let sequence = KvMode::Sequence(SequenceOptions::default());
+    add_model(repository, folder.path(), "reference_decode", Mode::Client)?;
+    let sequence = Mode::Sequence(SequenceOptions::default());
     add_model(repository, folder.path(), "reference_sequence", sequence)
 }
 
@@ -116,6 +116,7 @@ fn signature(batch: usize, columns: usize) -> Result<Signature, Error> {
         batch,
         tokens: 1,
         columns,
+        logits_columns: 1,
         vocab_size: VOCABULARY,
         draft_tokens: 0,
         windowed: false,

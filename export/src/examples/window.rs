@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use config_gen::{KvMode, SequenceOptions};
+use config_gen::{Mode, SequenceOptions};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use serde_json::json;
@@ -58,7 +58,7 @@ pub(super) fn write(repository: &Path) -> Result<(), Error> {
         let artifact = folder.path().join(name);
         let (family, spec) = family::read(Config::open(&checkpoint)?)?;
         export_spec(family, with_biases(spec), &checkpoint, &artifact, &options, &mut Silent)?;
-        let sequence = KvMode::Sequence(SequenceOptions::default());
+        let sequence = Mode::Sequence(SequenceOptions::default());
         add_model(repository, &artifact, name, sequence)?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Logits of each row's last token.
+//! Logits of each row's last token, or in a verify entry of every token.
 //!
 //! The table is large (113 MB in SmolLM2) and read once per step, so the form matters more than
 //! anywhere else. `table · h` runs at bandwidth, but only with a barrier before its transpose: the
@@ -13,7 +13,8 @@ use crate::slots::{ModelWeights, WeightLayout};
 use crate::spec::HeadSpec;
 use crate::stablehlo::{Binary, Function, Reduce, Unary, Value};
 
-/// Logits f32 `[B, 1, vocab]` of the last token column of `x`.
+/// Logits f32 `[B, 1, vocab]` of the last token column of `x`; f32 `[B, T, vocab]` of every column in
+/// a verify entry.
 pub(super) fn logits(
     f: &mut Function,
     cx: &Context,
@@ -21,9 +22,9 @@ pub(super) fn logits(
     x: &Value,
     weights: &ModelWeights<Value>,
 ) -> Value {
-    let batch = cx.bucket.batch;
-    let last = last_tokens(f, cx, x);
-    let h = norm::rms(f, cx, &last, Some(&weights.final_norm), cx.norm_eps);
+    let (batch, columns) = (cx.bucket.batch, cx.bucket.logits_columns());
+    let x = if cx.bucket.verify { x.clone() } else { last_tokens(f, cx, x) };
+    let h = norm::rms(f, cx, &x, Some(&weights.final_norm), cx.norm_eps);
     let mut logits = match &weights.head {
         Some(head) if cx.layout == WeightLayout::InOut => in_out(f, cx, &h, head),
         Some(head) => table(f, cx, &h, head),
@@ -38,7 +39,7 @@ pub(super) fn logits(
         logits = f.with_float(Binary::Multiply, &bounded, cap);
     }
     let vocab = logits.dims()[1];
-    f.reshape(&logits, &[batch, 1, vocab])
+    f.reshape(&logits, &[batch, columns, vocab])
 }
 
 /// The last of each row's token columns, as activations of `B` tokens.
@@ -63,10 +64,10 @@ fn in_out(f: &mut Function, cx: &Context, h: &Value, head: &Value) -> Value {
     f.dot(&h, head, (1, 0))
 }
 
-/// `h` times the transpose of a `[vocab, hidden]` table: `[B, vocab]`.
+/// `h` times the transpose of a `[vocab, hidden]` table: `[B, vocab]`, `B` being the tokens of `h`.
 fn table(f: &mut Function, cx: &Context, h: &Value, table: &Value) -> Value {
     let (vocab, hidden) = (table.dims()[0], table.dims()[1]);
-    let batch = cx.bucket.batch;
+    let batch = cx.bucket.batch * cx.bucket.logits_columns();
     match (cx.product, cx.orientation) {
         (Product::WidenedBf16, _) => {
             let h = f.round_to_bf16(h);

@@ -97,7 +97,7 @@ pub(super) fn context(
     orientation: Orientation,
 ) -> Context {
     Context {
-        bucket: Bucket { kind, batch, context: tokens, tokens },
+        bucket: Bucket { kind, batch, context: tokens, tokens, verify: false },
         pools: PoolShape {
             num_blocks: 2,
             block_size: 1,

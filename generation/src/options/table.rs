@@ -421,7 +421,7 @@ pub const TABLE: &[Key] = &[
         aliases: &[],
         place: Request,
         kind: Kind::SamplingParameters,
-        default: "{}",
+        default: "",
         meaning: "other keys of this table as JSON, as vLLM's backend takes them; null: left out",
     },
     only("n", &["num_return_sequences"], Sampling, DataType::Int32, ONE, ONE_SEQUENCE),

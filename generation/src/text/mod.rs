@@ -141,6 +141,11 @@ impl Tokenizer {
         self.encode(text, add_special_tokens)
     }
 
+    /// How many tokens it has without those that were added to it, whose ids come first.
+    pub fn learned_vocab_size(&self) -> usize {
+        self.library.get_vocab_size(false)
+    }
+
     /// The tokens of a text. Special tokens that the text spells out become those tokens;
     /// `add_special_tokens` says whether those come with it that the model expects around a text
     /// (a rendered chat template has them already).

@@ -27,7 +27,13 @@ impl Case {
         let client = client()?;
         let (features, outputs) = (activations.len() / tokens, self.scales.len());
         let cx = Context {
-            bucket: Bucket { kind: EntryKind::Decode, batch: tokens, context: 16, tokens: 1 },
+            bucket: Bucket {
+                kind: EntryKind::Decode,
+                batch: tokens,
+                context: 16,
+                tokens: 1,
+                verify: false,
+            },
             pools: PoolShape {
                 num_blocks: 2,
                 block_size: 16,

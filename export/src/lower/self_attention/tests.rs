@@ -128,7 +128,7 @@ impl Case {
     fn program(&self, client: &std::sync::Arc<Client>, batch: usize, tokens: usize) -> Executable {
         let kind = if tokens == 1 { EntryKind::Decode } else { EntryKind::Prefill };
         let cx = Context {
-            bucket: Bucket { kind, batch, context: self.context, tokens },
+            bucket: Bucket { kind, batch, context: self.context, tokens, verify: false },
             pools: PoolShape {
                 num_blocks: self.pages,
                 block_size: self.block_size,
