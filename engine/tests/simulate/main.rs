@@ -25,19 +25,11 @@ mod scenario;
 mod support;
 mod world;
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
-
 use coverage::EVERYTHING;
 use mutation::Mutation;
 use sabotage::Sabotage;
-use support::{Failure, caught, on_all_cores, variable};
+use support::{Failure, caught, notice_faults, notice_rules, replay_schedule, run_schedules};
 use world::{World, Wrong};
-
-const SCHEDULES: u64 = 200_000;
-
-/// Schedules in which a wrong rule must be noticed.
-const MUTATED_SCHEDULES: u64 = 20_000;
 
 fn simulate(seed: u64, wrong: Wrong, tell: bool) -> (World, Result<(), Failure>) {
     let mut world = World::new(seed, wrong, tell);
@@ -45,85 +37,38 @@ fn simulate(seed: u64, wrong: Wrong, tell: bool) -> (World, Result<(), Failure>)
     (world, result)
 }
 
+fn wrong_rule(rule: Mutation) -> Wrong {
+    Wrong { rule: Some(rule), fault: None }
+}
+
+fn fault(fault: Sabotage) -> Wrong {
+    Wrong { rule: None, fault: Some(fault) }
+}
+
 #[test]
 fn schedules() {
-    let count = variable("TLALOC_SIM_SCHEDULES").unwrap_or(SCHEDULES);
-    let seen: Mutex<BTreeMap<&str, u64>> = Mutex::default();
-    let result = on_all_cores(count, |seed| {
+    run_schedules("simulate", &EVERYTHING, |seed| {
         let (world, result) = simulate(seed, Wrong::default(), false);
-        let mut seen = seen.lock().unwrap();
-        for (what, times) in world.seen {
-            *seen.entry(what).or_default() += times;
-        }
-        result.map_err(|failure| {
-            format!(
-                "{failure:?}\nseen in schedule {seed}; to see it again: TLALOC_SIM_SEED={seed} \
-                 cargo test -p tlaloc-engine --test simulate replay"
-            )
-        })
+        (world.seen, result)
     });
-    let seen = seen.into_inner().unwrap();
-    println!("{count} schedules: {seen:?}");
-    if let Err(message) = result {
-        panic!("{message}");
-    }
-    // Control: the schedules reach what they are there for.
-    for what in EVERYTHING {
-        let times = seen.get(what).copied().unwrap_or(0);
-        assert!(times > count / 2_000, "{what} is seen {times} times");
-    }
-    assert_eq!(seen.len(), EVERYTHING.len(), "{seen:?}");
 }
 
 #[test]
 fn replay() {
-    let seed = variable("TLALOC_SIM_SEED");
-    let (_, result) = simulate(seed.unwrap_or(0), Wrong::default(), seed.is_some());
-    if let Err(failure) = result {
-        panic!("{failure:?}");
-    }
+    replay_schedule(|seed, tell| simulate(seed, Wrong::default(), tell).1);
 }
 
 #[test]
 fn wrong_rules_are_noticed() {
-    let noticed = Mutex::new(Vec::new());
-    let result = on_all_cores(Mutation::ALL.len() as u64, |index| {
-        let rule = Mutation::ALL[index as usize];
-        let wrong = Wrong { rule: Some(rule), fault: None };
-        for seed in 0..MUTATED_SCHEDULES {
-            match simulate(seed, wrong, false).1 {
-                Ok(()) => {}
-                Err(Failure::Panic(message)) => return Err(format!("{rule:?}: {message}")),
-                Err(Failure::Seen(message)) => {
-                    noticed.lock().unwrap().push((seed, rule, message));
-                    return Ok(());
-                }
-            }
-        }
-        Err(format!("{rule:?} makes no difference in {MUTATED_SCHEDULES} schedules"))
-    });
-    let mut noticed = noticed.into_inner().unwrap();
-    noticed.sort();
-    for (seed, rule, message) in noticed {
-        println!("{rule:?} in schedule {seed}: {}", message.chars().take(120).collect::<String>());
-    }
-    result.unwrap();
+    notice_rules(Mutation::ALL, |seed, rule| simulate(seed, wrong_rule(rule), false).1);
 }
 
 #[test]
 fn faults_are_noticed() {
-    for fault in Sabotage::ALL {
-        let wrong = Wrong { rule: None, fault: Some(fault) };
-        let mut noticed = 0;
-        for seed in 0..1_000 {
-            let (world, result) = simulate(seed, wrong, false);
-            noticed += usize::from(result.is_err());
-            if world.faulted {
-                assert!(result.is_err(), "{fault:?} of seed {seed} is not noticed");
-            }
-        }
-        assert!(noticed > 20, "{fault:?} is noticed {noticed} times");
-    }
+    notice_faults(&Sabotage::ALL, 1_000, |seed, sabotage| {
+        let (world, result) = simulate(seed, fault(sabotage), false);
+        (world.faulted, result)
+    });
 }
 
 #[test]

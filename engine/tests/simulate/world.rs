@@ -2,7 +2,6 @@
 
 mod calm;
 
-use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use tlaloc_engine::{
@@ -16,7 +15,7 @@ use crate::mutation::Mutation;
 use crate::reference::Reference;
 use crate::sabotage::Sabotage;
 use crate::scenario::Scenario;
-use crate::support::{Device, MS, Packed, Random, US, check, check_resources};
+use crate::support::{Device, MS, Packed, Random, Seen, US, check, check_resources};
 
 /// What is put wrong on purpose.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,7 +40,7 @@ pub struct World {
     /// The fault took place.
     pub faulted: bool,
     /// How often what happened, to show that schedules reach everything.
-    pub seen: BTreeMap<&'static str, u64>,
+    pub seen: Seen,
 
     trouble: usize,
     executions: &'static [Nanos],
@@ -81,7 +80,7 @@ impl World {
             tell,
             fault: wrong.fault,
             faulted: false,
-            seen: BTreeMap::new(),
+            seen: Seen::new(),
             trouble: scenario.trouble,
             executions: scenario.executions,
             requests: scenario.requests,

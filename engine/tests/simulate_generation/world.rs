@@ -15,7 +15,7 @@ use crate::mutation::Mutation;
 use crate::reference::{Reference, Sampled};
 use crate::sabotage::Sabotage;
 use crate::scenario::{LAST, POISON, Plan, Scenario, model};
-use crate::support::{Device, MS, Packed, Random, US, check, check_holdings};
+use crate::support::{Device, MS, Packed, Random, Seen, US, check, check_holdings};
 
 /// What is put wrong on purpose.
 #[derive(Clone, Copy, Debug, Default)]
@@ -52,7 +52,7 @@ pub struct World {
     /// The fault took place.
     pub faulted: bool,
     /// How often what happened, to show that schedules reach everything.
-    pub seen: BTreeMap<&'static str, u64>,
+    pub seen: Seen,
     scenario: Scenario,
     stopping: bool,
     next_ticket: u64,
@@ -60,8 +60,8 @@ pub struct World {
     verdicts: Verdicts,
 }
 
-/// More steps than any schedule has.
-const MOST_STEPS: usize = 4_000;
+/// Every request ends within so many steps: a hundred tokens, and what preemption and failures cost.
+const MOST_STEPS: usize = 400;
 
 /// All that a world tells apart.
 pub const EVERYTHING: [&str; 31] = [
@@ -122,7 +122,7 @@ impl World {
             tell,
             fault: wrong.fault,
             faulted: false,
-            seen: BTreeMap::new(),
+            seen: Seen::new(),
             scenario,
             stopping: false,
             next_ticket: 0,

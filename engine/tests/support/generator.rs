@@ -8,7 +8,7 @@ use tlaloc_engine::generation::{
 };
 use tlaloc_engine::{Amounts, CallFailure, Geometry, Nanos, Outcome, Ticket};
 
-use super::{Device, MS, Packed, check, check_resource};
+use super::{Device, MS, Packed, check, check_resource, everything};
 
 /// The token that comes after `history`, in `1..vocabulary`.
 pub fn toy(history: &[i32], vocabulary: usize) -> i32 {
@@ -238,10 +238,6 @@ pub fn check_holdings(scheduler: &Scheduler) -> Result<(), String> {
     check_resource(1..geometry.num_blocks(), held(|live| live.pages), free.pages)?;
     check_resource(1..ring_end, held(|live| live.ring), free.ring_pages)?;
     check_resource(0..slots_end, held(|live| live.state_slots), free.state_slots)?;
-    let all = Amounts {
-        pages: geometry.num_blocks() - 1,
-        ring_pages: ring_end - 1,
-        state_slots: slots_end,
-    };
+    let all = everything(geometry);
     check(counts.total == all, || format!("{:?} of {all:?}", counts.total))
 }

@@ -24,7 +24,9 @@ pub use lockstep::step_all;
 pub use owner::{Owner, Ran};
 pub use random::Random;
 pub(crate) use schedules::mutations;
-pub use schedules::{Failure, caught, on_all_cores, variable};
+pub use schedules::{
+    Failure, Seen, caught, notice_faults, notice_rules, replay_schedule, run_schedules,
+};
 
 pub const US: Nanos = 1_000;
 pub const MS: Nanos = 1_000_000;
@@ -145,12 +147,17 @@ pub fn check_resources(engine: &Engine) -> Result<(), String> {
     check_resource(1..geometry.num_blocks(), held(|live| live.pages), free.pages)?;
     check_resource(1..ring_end, held(|live| live.ring), free.ring_pages)?;
     check_resource(0..slots_end, held(|live| live.state_slots), free.state_slots)?;
-    let all = Amounts {
-        pages: geometry.num_blocks() - 1,
-        ring_pages: ring_end - 1,
-        state_slots: slots_end,
-    };
+    let all = everything(geometry);
     check(total == all, || format!("{total:?} of {all:?}"))
+}
+
+/// What sequences of a model can hold.
+pub fn everything(geometry: &Geometry) -> Amounts {
+    Amounts {
+        pages: geometry.num_blocks() - 1,
+        ring_pages: geometry.windowed().map_or(0, |pools| pools.num_blocks - 1),
+        state_slots: geometry.num_state_slots().unwrap_or(0),
+    }
 }
 
 /// Each number of `all` is free or held by exactly one.
