@@ -232,13 +232,46 @@ impl Geometry {
         })
     }
 
-    /// Tokens of the longest call that prefills a sequence of `start` positions with at most
-    /// `limit` tokens; 0 if no prefill entry takes any.
-    pub(crate) fn prefill_chunk(&self, start: usize, limit: usize) -> usize {
-        let limit = limit.min(self.ring_room(start));
-        let chunk =
-            |entry: &EntryShape| entry.tokens.min(limit).min(entry.context.saturating_sub(start));
-        self.entries_of(EntryKind::Prefill).map(chunk).max().unwrap_or(0)
+    /// How many of `left` tokens a call prefills of a sequence of `start` positions, on an entry of
+    /// how many token columns at most: the most that entries of up to `budget` columns take. Where
+    /// they take none, `anyway` asks for what the entries of the fewest columns take. None if that
+    /// is less than two tokens, for which no prefill is worth it.
+    pub(crate) fn prefill_chunk(
+        &self,
+        start: usize,
+        left: usize,
+        budget: usize,
+        anyway: bool,
+    ) -> Option<(usize, usize)> {
+        let limit = left.min(self.ring_room(start));
+        let takes = |entry: &EntryShape| {
+            let count = entry.tokens.min(limit).min(entry.context.saturating_sub(start));
+            (count > 1).then_some((count, entry.token_columns()))
+        };
+        let all = || self.entries_of(EntryKind::Prefill).filter_map(takes);
+        let most_up_to = |budget: usize| {
+            let counts = all().filter(|(_, columns)| *columns <= budget).map(|(count, _)| count);
+            counts.max().map(|count| (count, budget))
+        };
+        most_up_to(budget).or_else(|| {
+            let fewest = all().map(|(_, columns)| columns).min().filter(|_| anyway);
+            fewest.and_then(most_up_to)
+        })
+    }
+
+    /// As [`Geometry::choose`] for a prefill call, of the entries of up to `columns` token columns.
+    pub(crate) fn choose_prefill(
+        &self,
+        batch: usize,
+        context: usize,
+        tokens: usize,
+        columns: usize,
+    ) -> Option<usize> {
+        self.smallest(batch, context, tokens, |entry| {
+            entry.kind == EntryKind::Prefill
+                && !entry.verifies()
+                && entry.token_columns() <= columns
+        })
     }
 
     /// Rows that a prefill call at exactly `context` may have, at least one.

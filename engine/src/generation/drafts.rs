@@ -10,13 +10,13 @@ impl State {
     /// some to make up for what the others cost in it, or no entry takes all rows.
     pub fn draft(&mut self, rows: &[RequestKey]) -> Option<usize> {
         self.lookup?;
-        let (batch, tokens) = self.geometry.max_verify()?;
+        let (batch, _) = self.geometry.max_verify()?;
         if rows.is_empty() || rows.len() > batch {
             return None;
         }
         let mut drafted = 0;
         for &key in rows {
-            drafted += usize::from(self.draft_one(key, tokens - 1) > 0);
+            drafted += usize::from(self.draft_one(key) > 0);
         }
         let entry = if drafted > 0 && 2 * drafted >= rows.len() {
             let drafts = rows.iter().map(|key| self.requests[*key].drafts).max().unwrap_or(0);
@@ -35,8 +35,8 @@ impl State {
         entry
     }
 
-    /// Gives a request at most `most` drafts; returns how many.
-    fn draft_one(&mut self, key: RequestKey, most: usize) -> usize {
+    /// Gives a request drafts; returns how many.
+    fn draft_one(&mut self, key: RequestKey) -> usize {
         let Some(lookup) = self.lookup else { return 0 };
         let request = &mut self.requests[key];
         if !request.decodes() {
@@ -44,8 +44,8 @@ impl State {
         }
         let Some(place) = request.lookup.find(&request.tokens, lookup) else { return 0 };
         let start = request.computed;
-        let mut drafts = most
-            .min(lookup.max_drafts)
+        let mut drafts = lookup
+            .max_drafts
             .min(request.remaining() - 1)
             .min(self.geometry.ring_room(start).saturating_sub(1))
             .min(self.geometry.max_context() - start - 1);

@@ -26,7 +26,7 @@ impl Round {
     /// Plans the calls of a new round.
     pub fn plan(&mut self, state: &mut State) {
         self.clear();
-        let steps = |key: &RequestKey| chunk(state, &state.requests[*key]) <= 1;
+        let steps = |key: &RequestKey| !has_chunk(&state.geometry, &state.requests[*key]);
         self.decodes.extend(state.running.iter().filter(steps));
         self.decodes.sort_unstable_by_key(|key| {
             let request = &state.requests[*key];
@@ -76,30 +76,27 @@ impl Round {
         let mut call: Option<Prefill> = None;
         for key in state.running.iter() {
             let request = &requests[key];
-            if chunk(state, request) <= 1 {
-                continue;
-            }
-            let count = geometry.prefill_chunk(request.computed, request.left().min(budget));
-            let Some(alone) = Prefill::of(geometry, 1, request.computed + count, count) else {
-                continue;
-            };
+            let (start, left) = (request.computed, request.left());
+            // The oldest prompt goes on whatever its call costs.
+            let anyway = call.is_none() && !self.prefilled;
+            let chunk = geometry.prefill_chunk(start, left, budget, anyway);
+            let alone = chunk.and_then(|(count, columns)| {
+                Prefill::of(geometry, 1, start + count, count, columns)
+            });
+            let Some(alone) = alone else { continue };
+            let row = CallRow { request: key, count: alone.tokens };
             match &mut call {
-                // The oldest prompt goes on whatever its call costs.
-                None if alone.columns <= budget || !self.prefilled => {
+                None => {
+                    rows.push(row);
                     call = Some(alone);
-                    rows.push(CallRow { request: key, count });
                 }
-                None => {}
                 Some(call) if alone.context == call.context => {
+                    rows.push(row);
                     call.separate += alone.columns;
-                    rows.push(CallRow { request: key, count });
-                    let tokens = call.tokens.max(count);
-                    match Prefill::of(geometry, rows.len(), call.context, tokens) {
-                        Some(joint) if joint.columns <= budget => call.grow(joint),
-                        _ => {
-                            rows.pop();
-                            break;
-                        }
+                    let tokens = call.tokens.max(alone.tokens);
+                    match Prefill::of(geometry, rows.len(), call.context, tokens, budget) {
+                        Some(joint) => call.grow(joint),
+                        None => break,
                     }
                 }
                 Some(_) => {}
@@ -127,11 +124,16 @@ struct Prefill {
 }
 
 impl Prefill {
-    fn of(geometry: &Geometry, rows: usize, reach: usize, tokens: usize) -> Option<Prefill> {
-        if tokens == 0 {
-            return None;
-        }
-        let entry = geometry.choose(EntryKind::Prefill, rows, reach, tokens)?;
+    /// A call of `rows` rows of up to `tokens` tokens that reach as far as `reach`, of at most
+    /// `most` token columns.
+    fn of(
+        geometry: &Geometry,
+        rows: usize,
+        reach: usize,
+        tokens: usize,
+        most: usize,
+    ) -> Option<Prefill> {
+        let entry = geometry.choose_prefill(rows, reach, tokens, most)?;
         let shape = &geometry.entries()[entry];
         let columns = shape.token_columns();
         Some(Prefill { entry, context: shape.context, rows, columns, tokens, separate: columns })
@@ -146,8 +148,7 @@ impl Prefill {
     }
 }
 
-/// Tokens that one prefill call takes of a request. With one or none it goes with the decodes.
-fn chunk(state: &State, request: &Request) -> usize {
-    let most = state.settings.max_prefill_tokens_per_step.max(1);
-    state.geometry.prefill_chunk(request.computed, request.left().min(most))
+/// Some prefill call takes tokens of a request. Otherwise it goes with the decodes.
+fn has_chunk(geometry: &Geometry, request: &Request) -> bool {
+    geometry.prefill_chunk(request.computed, request.left(), 0, true).is_some()
 }

@@ -12,8 +12,7 @@ pub struct Settings {
     /// Requests that may run at once; at least one.
     pub max_running: usize,
     /// Token columns, padding included, of the prefill calls between two decodes of a running
-    /// request; at least one. The oldest prompt gets a call of at most as many tokens whatever its
-    /// entry's padding.
+    /// request. The oldest prompt gets a call anyway, of the fewest columns that there are.
     pub max_prefill_tokens_per_step: usize,
     /// What a request reserves when it is admitted.
     pub policy: Policy,

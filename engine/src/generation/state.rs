@@ -39,10 +39,14 @@ pub(super) struct State {
 
 impl State {
     pub fn new(geometry: Geometry, settings: Settings) -> State {
-        let verifies = geometry.max_verify().is_some() && geometry.num_state_slots().is_none();
-        let lookup = settings.lookup.filter(|_| verifies).map(|lookup| {
+        let verify = geometry.max_verify().filter(|_| geometry.num_state_slots().is_none());
+        let lookup = settings.lookup.zip(verify).map(|(lookup, (_, tokens))| {
             let min_ngram = lookup.min_ngram.max(1);
-            PromptLookup { min_ngram, max_ngram: lookup.max_ngram.max(min_ngram), ..lookup }
+            PromptLookup {
+                max_drafts: lookup.max_drafts.min(tokens - 1),
+                min_ngram,
+                max_ngram: lookup.max_ngram.max(min_ngram),
+            }
         });
         State {
             lookup,

@@ -99,6 +99,28 @@ fn the_prefill_calls_of_a_step_keep_to_the_budget_with_their_padding() {
 }
 
 #[test]
+fn a_chunk_fills_its_columns_and_the_budget_chooses_among_entries() {
+    let run = |budget, chunks: &[usize]| {
+        let shapes = entries(4, &[64], &[1], &[1], chunks);
+        let settings = Settings { max_prefill_tokens_per_step: budget, ..settings() };
+        let geometry = Geometry::new(VOCABULARY, 101, 4, vec![], shapes);
+        let mut owner = Generator::new(geometry, settings);
+        owner.submit(1, &prompt(1, 40), 1);
+        owner.run();
+        assert_eq!(owner.streams[&1], alone(&prompt(1, 40), 1));
+        owner.log()
+    };
+    // Columns that are padding cost as much as those of tokens.
+    assert_eq!(run(8, &[0]), ["prefill_b1_c64: 1@0+40"]);
+    assert_eq!(
+        run(31, &[32, 16]),
+        ["prefill_b1_c64_t16: 1@0+16", "prefill_b1_c64_t16: 1@16+16", "prefill_b1_c64_t16: 1@32+8"]
+    );
+    assert_eq!(run(8, &[32, 16]), run(31, &[32, 16]));
+    assert_eq!(run(32, &[32, 16]), ["prefill_b1_c64_t32: 1@0+32", "prefill_b1_c64_t16: 1@32+8"]);
+}
+
+#[test]
 fn prompts_share_a_call_where_that_costs_no_more() {
     let shapes = entries(4, &[64], &[1, 2, 4], &[1, 2, 4], &[8]);
     let model = || Geometry::new(VOCABULARY, 101, 4, vec![], shapes.clone());

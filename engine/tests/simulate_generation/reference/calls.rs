@@ -13,7 +13,7 @@ impl Reference {
             .requests
             .iter()
             .enumerate()
-            .filter(|(_, request)| request.runs() && self.chunk(request, self.most()) <= 1)
+            .filter(|(_, request)| request.runs() && self.chunk(request, 0, true).is_none())
             .map(|(age, request)| (request.computed, Reverse(age), request.ticket))
             .collect();
         if self.wrong(Mutation::DecodesInOrder) {
@@ -42,10 +42,17 @@ impl Reference {
         best
     }
 
-    fn prefill_entry(&self, rows: usize, context: usize, tokens: usize) -> Option<usize> {
+    fn prefill_entry(
+        &self,
+        rows: usize,
+        context: usize,
+        tokens: usize,
+        most: usize,
+    ) -> Option<usize> {
         self.entry(|entry| {
             entry.kind == EntryKind::Prefill
                 && entry.logits_columns == 1
+                && entry.batch * entry.tokens <= most
                 && entry.batch >= rows
                 && entry.context >= context
                 && entry.tokens >= tokens
@@ -60,21 +67,28 @@ impl Reference {
         })
     }
 
-    /// The most tokens of a request, up to `limit`, that some prefill entry takes.
-    fn chunk(&self, request: &Request, limit: usize) -> usize {
+    /// The most tokens of a request, at least two, that a prefill entry of up to `budget` columns
+    /// takes. If there is none, `anyway` asks for the fewest columns that there are.
+    fn chunk(&self, request: &Request, budget: usize, anyway: bool) -> Option<(usize, usize)> {
         let start = request.computed;
-        let limit = request.left().min(limit).min(self.ring_room(start));
-        let fits = |count: &usize| self.prefill_entry(1, start + count, *count).is_some();
-        if self.wrong(Mutation::LongestChunkOrNone) {
-            let prefills = self
-                .geometry
-                .entries()
-                .iter()
-                .filter(|entry| entry.kind == EntryKind::Prefill && entry.logits_columns == 1);
-            let longest = prefills.map(|entry| entry.tokens).max().unwrap_or(0).min(limit);
-            return if longest > 0 && fits(&longest) { longest } else { 0 };
+        let limit = request.left().min(self.ring_room(start));
+        let fits =
+            |count: usize, budget| self.prefill_entry(1, start + count, count, budget).is_some();
+        let longest = |budget| {
+            let mut counts = (2..=limit).rev();
+            if self.wrong(Mutation::LongestChunkOrNone) {
+                return counts.next().filter(|count| fits(*count, budget));
+            }
+            counts.find(|count| fits(*count, budget))
+        };
+        let mut budgets = vec![budget];
+        if anyway {
+            let mut columns: Vec<_> =
+                self.geometry.entries().iter().map(|entry| entry.batch * entry.tokens).collect();
+            columns.sort();
+            budgets.extend(columns);
         }
-        (1..=limit).rev().find(fits).unwrap_or(0)
+        budgets.into_iter().find_map(|budget| Some((longest(budget)?, budget)))
     }
 
     pub(super) fn next_call(&mut self) -> Option<Call> {
@@ -119,38 +133,32 @@ impl Reference {
             return None;
         }
         let budget = self.most().saturating_sub(round.spent);
-        let mut prompts: Vec<_> = self
-            .requests
-            .iter()
-            .filter(|request| request.runs() && self.chunk(request, self.most()) > 1)
-            .filter_map(|request| {
-                let count = self.chunk(request, budget);
-                let entry = self.prefill_entry(1, request.computed + count, count);
-                Some((request.ticket, count, entry.filter(|_| count > 0)?))
-            })
-            .collect();
+        let mut running: Vec<_> = self.requests.iter().filter(|request| request.runs()).collect();
         if self.wrong(Mutation::NewestPromptFirst) {
-            prompts.reverse();
+            running.reverse();
         }
-        let first = prompts
-            .iter()
-            .position(|(.., entry)| round.prefills == 0 || columns(*entry) <= budget)?;
-        let (ticket, count, entry) = prompts[first];
+        let alone = |request: &Request, anyway: bool| {
+            let (count, most) = self.chunk(request, budget, anyway)?;
+            let entry = self.prefill_entry(1, request.computed + count, count, most)?;
+            Some((request.ticket, count, entry))
+        };
+        let first =
+            running.iter().position(|request| alone(request, round.prefills == 0).is_some())?;
+        let (ticket, count, entry) = alone(running[first], round.prefills == 0)?;
         let mut call = Call { entry, rows: vec![(ticket, count)] };
         let context = self.geometry.entries()[entry].context;
-        let (mut rows, mut alone, mut tokens) = (call.rows.clone(), columns(entry), count);
-        for &(ticket, count, entry) in &prompts[first + 1..] {
+        let (mut rows, mut separate, mut tokens) = (call.rows.clone(), columns(entry), count);
+        let others = running[first + 1..].iter().filter_map(|request| alone(request, false));
+        for (ticket, count, entry) in others {
             if self.geometry.entries()[entry].context != context {
                 continue;
             }
             rows.push((ticket, count));
-            alone += columns(entry);
+            separate += columns(entry);
             tokens = tokens.max(count);
-            let Some(joint) = self.prefill_entry(rows.len(), context, tokens) else { break };
-            if columns(joint) > budget || self.wrong(Mutation::NeverShare) {
-                break;
-            }
-            if columns(joint) <= alone || self.wrong(Mutation::ShareWhateverItCosts) {
+            let joint = self.prefill_entry(rows.len(), context, tokens, budget);
+            let Some(joint) = joint.filter(|_| !self.wrong(Mutation::NeverShare)) else { break };
+            if columns(joint) <= separate || self.wrong(Mutation::ShareWhateverItCosts) {
                 call = Call { entry: joint, rows: rows.clone() };
             }
         }
