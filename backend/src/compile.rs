@@ -9,16 +9,19 @@ use parking_lot::Mutex;
 use tlaloc_pjrt::{CacheEntry, Client, CompileCache, Executable};
 use tracing::{Span, warn};
 
+use crate::metrics::{CacheMetrics, Owner};
 use crate::settings::ServerSettings;
 
 /// Compiles the modules of a model, or takes their programs from the compile cache.
 pub struct Compiler {
     cache: Option<CompileCache>,
+    /// Shown for as long as the compiler is kept.
+    metrics: CacheMetrics,
 }
 
 impl Compiler {
-    /// With the compile cache, if one is configured and can be used.
-    pub fn new(server: &ServerSettings) -> Self {
+    /// For a model, with the compile cache if one is configured and can be used.
+    pub fn new(server: &ServerSettings, model: &Owner) -> Self {
         let cache = server.compile_cache.as_deref().and_then(|folder| {
             CompileCache::open(Path::new(folder))
                 .map(|cache| match server.compile_cache_max {
@@ -28,7 +31,7 @@ impl Compiler {
                 .inspect_err(|error| warn!("the compile cache {folder} cannot be used: {error}"))
                 .ok()
         });
-        Compiler { cache }
+        Compiler { cache, metrics: CacheMetrics::new(model) }
     }
 
     /// The program of a module.
@@ -43,9 +46,13 @@ impl Compiler {
         let started = Instant::now();
         let kept = self.cache.as_ref().and_then(|cache| cache.load(client, module));
         match kept {
-            Some(executable) => Ok(Obtained { executable, fresh: None, started }),
+            Some(executable) => {
+                self.metrics.hits.add(1.0);
+                Ok(Obtained { executable, fresh: None, started })
+            }
             None => {
                 let executable = client.compile(module)?;
+                self.metrics.misses.add(1.0);
                 let entry = self.cache.as_ref().and_then(|cache| cache.entry(&executable, module));
                 Ok(Obtained { executable, fresh: Some(entry), started })
             }

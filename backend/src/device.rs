@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tlaloc_pjrt::{Client, ClientOptions, Plugin, release_free_memory};
-use triton_backend::InstanceKind;
+use triton_backend::{InstanceKind, Memory, MemoryUsage};
 
+use crate::compile::Compiler;
 use crate::settings::{PJRT_PLUGIN, Scope, ServerSettings};
 
 /// No setting names a plugin.
@@ -58,32 +59,61 @@ pub struct NoDevice {
     loaded: Vec<i32>,
 }
 
+/// Bytes that are held on a client's device, as Triton is told of them.
+pub fn memory_usage(client: &Client, byte_size: usize) -> MemoryUsage {
+    match client.reaches_device_memory() {
+        true => MemoryUsage { memory: Memory::Gpu, device: client.ordinal().into(), byte_size },
+        false => MemoryUsage { memory: Memory::Cpu, device: 0, byte_size },
+    }
+}
+
 /// What a model has on each of its devices, by ordinal. What loading and dropping it leaves to the
 /// allocator is given back to the system.
-pub struct PerDevice<T>(BTreeMap<i32, T>);
+pub struct PerDevice<T> {
+    devices: BTreeMap<i32, T>,
+    /// Of the load: it shows how the programs were come by.
+    _compiler: Option<Compiler>,
+}
 
 impl<T> PerDevice<T> {
     /// Loads it to the devices of these ordinals.
-    pub fn load<E>(ordinals: &[i32], mut load: impl FnMut(i32) -> Result<T, E>) -> Result<Self, E> {
+    pub fn load<E>(
+        ordinals: &[i32],
+        compiler: Compiler,
+        mut load: impl FnMut(i32, &Compiler) -> Result<T, E>,
+    ) -> Result<Self, E> {
+        let devices = Self::each(ordinals, |ordinal| load(ordinal, &compiler))?;
+        Ok(PerDevice { devices, _compiler: Some(compiler) })
+    }
+
+    fn each<E>(
+        ordinals: &[i32],
+        mut load: impl FnMut(i32) -> Result<T, E>,
+    ) -> Result<BTreeMap<i32, T>, E> {
         let loaded = ordinals.iter().map(|ordinal| Ok((*ordinal, load(*ordinal)?)));
-        let loaded = loaded.collect::<Result<_, E>>();
+        let loaded = loaded.collect();
         release_free_memory();
-        Ok(PerDevice(loaded?))
+        loaded
+    }
+
+    /// What is there for each device.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
+        self.devices.values()
     }
 
     /// What is there for the device of an instance. Instances that are not on a GPU share the first.
     pub fn of_instance(&self, kind: InstanceKind, ordinal: i32) -> Result<&T, NoDevice> {
         let found = match kind {
-            InstanceKind::Gpu => self.0.get(&ordinal),
-            _ => self.0.values().next(),
+            InstanceKind::Gpu => self.devices.get(&ordinal),
+            _ => self.devices.values().next(),
         };
-        found.ok_or_else(|| NoDevice { ordinal, loaded: self.0.keys().copied().collect() })
+        found.ok_or_else(|| NoDevice { ordinal, loaded: self.devices.keys().copied().collect() })
     }
 }
 
 impl<T> Drop for PerDevice<T> {
     fn drop(&mut self) {
-        self.0.clear();
+        self.devices.clear();
         release_free_memory();
     }
 }
@@ -94,7 +124,8 @@ mod tests {
 
     #[test]
     fn an_instance_gets_the_device_that_it_is_on() {
-        let devices = PerDevice::load(&[1, 3], |ordinal| Ok::<_, NoPlugin>(10 * ordinal)).unwrap();
+        let devices = PerDevice::each(&[1, 3], |ordinal| Ok::<_, NoPlugin>(10 * ordinal)).unwrap();
+        let devices = PerDevice { devices, _compiler: None };
         let of = |kind, ordinal| devices.of_instance(kind, ordinal);
         assert_eq!(of(InstanceKind::Gpu, 3).unwrap(), &30);
         assert_eq!(of(InstanceKind::Cpu, 0).unwrap(), &10);

@@ -2,7 +2,8 @@
 //!
 //! `settings` and `config` read what a model and the server are configured with, `device` finds the
 //! PJRT client, `gpu` brings Triton's GPU memory to it, `dtype` names element types, `manifest` says
-//! where one may be. `language` runs language models, which `sequence_mode` serves token by token and
+//! where one may be, `compile` and `weights` come by programs and weights, `metrics` shows what
+//! happens. `language` runs language models, which `sequence_mode` serves token by token and
 //! `generation_mode` from a prompt to its text; `bounded_mode` serves programs with axes of bounded
 //! size, `tensor_mode` every other function.
 
@@ -11,10 +12,12 @@ mod compile;
 mod config;
 mod device;
 mod dtype;
+mod failpoint;
 mod generation_mode;
 mod gpu;
 mod language;
 mod manifest;
+pub mod metrics;
 mod sequence_mode;
 pub mod settings;
 mod tensor_mode;
@@ -26,7 +29,8 @@ use std::sync::Arc;
 use serde_json::Value;
 use tracing::{info, warn};
 use triton_backend::{
-    Backend, BackendContext, Code, Error, InstanceContext, InstanceKind, ModelContext, Requests,
+    Backend, BackendContext, Code, Error, InstanceContext, InstanceKind, MemoryUsage, ModelContext,
+    Requests,
 };
 
 use bounded_mode::{BoundedInstance, BoundedModel};
@@ -118,6 +122,15 @@ impl Backend for Tlaloc {
         }
     }
 
+    fn memory_usage(model: &Model) -> Vec<MemoryUsage> {
+        match model {
+            Model::Bounded(_) => Vec::new(),
+            Model::Generation(model) => model.memory_usage(),
+            Model::Sequence(model) => model.memory_usage(),
+            Model::Tensor(model) => model.memory_usage(),
+        }
+    }
+
     fn create_instance(
         model: &Arc<Model>,
         context: &InstanceContext,
@@ -149,10 +162,10 @@ impl Backend for Tlaloc {
 
     fn ready(instance: &ModelInstance) -> Result<(), Error> {
         match instance {
+            // They have no thread of their own.
+            ModelInstance::Bounded(_) | ModelInstance::Tensor(_) => Ok(()),
             ModelInstance::Generation(instance) => instance.ready(),
-            ModelInstance::Bounded(_) | ModelInstance::Sequence(_) | ModelInstance::Tensor(_) => {
-                Ok(())
-            }
+            ModelInstance::Sequence(instance) => instance.ready(),
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::sequence::Activity;
 use crate::state::State;
 use crate::work::{CallRow, Replies, Work};
 use crate::{
-    Amounts, Arrival, BatchReport, Batching, Call, CallFailure, Geometry, LiveSequence, Nanos,
-    Outcome, Refusal, RowRef, SequenceId, Settings,
+    Amounts, Arrival, BatchReport, Batching, Call, CallFailure, Counts, Geometry, LiveSequence,
+    Nanos, Outcome, Refusal, RowRef, SequenceId, Settings,
 };
 
 /// What the owner does next.
@@ -66,6 +66,7 @@ struct Totals {
     requests: u64,
     calls: u64,
     ran_without: u64,
+    cohort_waits: u64,
 }
 
 /// Batches from one summary to the next.
@@ -84,6 +85,8 @@ pub struct Engine {
     longest_batch: Nanos,
     activities: u64,
     totals: Totals,
+    /// The next batch was held back for sequences of the last one.
+    held_back: bool,
 
     // The current batch.
     works: Vec<Work>,
@@ -118,6 +121,7 @@ impl Engine {
             longest_batch: 0,
             activities: 0,
             totals: Totals::default(),
+            held_back: false,
             works: Vec::new(),
             in_batch: HashSet::new(),
             start: 0,
@@ -155,6 +159,16 @@ impl Engine {
         self.state.resources.total()
     }
 
+    /// What is there and what has happened.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            waiting: self.queue.len(),
+            running: self.works.len(),
+            sequences: self.state.sequences.len(),
+            cohort_waits: self.totals.cohort_waits,
+        }
+    }
+
     /// Hands a request over, at any time. It is in a batch that starts later.
     pub fn push(&mut self, arrival: Arrival) {
         self.queue.push(Work::new(arrival));
@@ -172,7 +186,10 @@ impl Engine {
                 Phase::Waiting => match self.queue.ready(now) {
                     Ready::Empty if self.stopping => return Step::Stopped,
                     Ready::Empty => return Step::Idle,
-                    Ready::Until(time) if !self.stopping => return Step::WaitUntil(time),
+                    Ready::Until(time) if !self.stopping => {
+                        self.held_back |= self.queue.is_cohort_absent();
+                        return Step::WaitUntil(time);
+                    }
                     Ready::Until(_) => self.phase = Phase::Starting { waited: None },
                     Ready::Start { waited } => {
                         let waited = waited.filter(|_| !self.stopping);
@@ -293,6 +310,7 @@ impl Engine {
         self.queue.take(&mut self.works, &mut self.in_batch);
         self.totals.batches += 1;
         self.totals.requests += self.works.len() as u64;
+        self.totals.cohort_waits += u64::from(std::mem::take(&mut self.held_back));
         let absent = waited.map(|waited| (waited, self.queue.absent()));
         // They may have come, or be gone, since: replacing the pools takes time.
         if let Some((waited, absent)) = absent.filter(|(_, absent)| !absent.is_empty()) {
@@ -428,7 +446,7 @@ impl Engine {
         if self.pools == Pools::Missing {
             self.pools = Pools::Lost;
         }
-        let Totals { batches, requests, calls, ran_without } = self.totals;
+        let Totals { batches, requests, calls, ran_without, .. } = self.totals;
         if batches.is_multiple_of(SUMMARY_EVERY) {
             let sequences = self.state.sequences.len();
             let summary = Event::Summary { batches, requests, calls, ran_without, sequences };

@@ -28,15 +28,18 @@
 //! | `packing` | what a call's integer inputs hold (artifact format §7.5) |
 //! | `engine` | the state machine that joins them (§9, §14, §19) |
 //! | `refusal`, `event` | what clients and operators read (§21) |
+//! | `reason`, `counts` | what metrics count |
 
 mod admission;
 mod allocator;
+mod counts;
 mod engine;
 mod event;
 pub mod generation;
 mod geometry;
 mod packing;
 mod queue;
+mod reason;
 mod reclaim;
 mod refusal;
 mod resources;
@@ -46,10 +49,12 @@ mod settings;
 mod state;
 mod work;
 
+pub use counts::Counts;
 pub use engine::{Engine, Step};
 pub use event::{Event, FreeCause, Level};
 pub use geometry::{EntryShape, Geometry, WindowedPools};
 pub use packing::{StepInputs, StepSource, WindowInputs};
+pub use reason::Reason;
 pub use refusal::{Aftermath, Code, Exhausted, Holder, Refusal};
 pub use resources::{Amounts, Resource};
 pub use sequence::{LiveSequence, SequenceId};

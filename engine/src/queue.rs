@@ -63,6 +63,16 @@ impl Queue {
         self.pending.push_back(work);
     }
 
+    /// How many requests are pending.
+    pub fn len(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Sequences of the last batch are waited for.
+    pub fn is_cohort_absent(&self) -> bool {
+        !self.absent.is_empty()
+    }
+
     /// A request of this sequence is pending.
     fn has(&self, id: &SequenceId) -> bool {
         self.waiting.contains_key(id)

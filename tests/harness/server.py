@@ -16,6 +16,7 @@ from tlaloc_client.ports import free_ports
 from tlaloc_client.sequence import Client
 
 from . import environment
+from .metrics import Metrics
 
 STOP_TIMEOUT = 60
 
@@ -143,6 +144,17 @@ class Server:
             times["queue"]["ns"],
             times["compute_input"]["ns"],
         )
+
+    def metrics(self):
+        """What the metrics port shows now."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._metrics_port, timeout=60)
+        try:
+            connection.request("GET", "/metrics")
+            response = connection.getresponse()
+            assert response.status == 200
+            return Metrics(response.read().decode())
+        finally:
+            connection.close()
 
     # Inference.
 

@@ -18,6 +18,7 @@ use super::intake::{Prepared, prepare};
 use super::programs::DeviceModel;
 use crate::dtype::{element_type, signed};
 use crate::gpu;
+use crate::metrics::{Execution, ExecutionMetrics, OTHER};
 
 /// A model instance. Triton calls it from one thread at a time, and several instances at once.
 pub struct BoundedInstance {
@@ -25,6 +26,7 @@ pub struct BoundedInstance {
     device: Arc<DeviceModel>,
     reports: Instance,
     scratch: Mutex<Scratch>,
+    metrics: ExecutionMetrics,
 }
 
 /// Memory that every request uses anew.
@@ -46,7 +48,9 @@ impl BoundedInstance {
     /// Finds the instance's device.
     pub fn create(model: &Arc<BoundedModel>, context: &InstanceContext) -> Result<Self, Error> {
         let device = model.devices.of_instance(context.kind(), context.device_id())?;
+        let entries = model.artifact.entries.iter().map(|entry| (entry.id.as_str(), OTHER));
         Ok(BoundedInstance {
+            metrics: ExecutionMetrics::new(&model.owner.instance(context), entries),
             model: model.clone(),
             device: device.clone(),
             reports: context.instance(),
@@ -84,7 +88,12 @@ impl BoundedInstance {
         let start = now_ns();
         let prepared = prepare(&request, &self.model.artifact).map(|prepared| {
             let dims = self.model.output.dims(&prepared.sizes);
-            (dims, self.run(&prepared, scratch), now_ns())
+            let begin = now_ns();
+            let result = self.run(&prepared, scratch);
+            let end = now_ns();
+            let (entry, nanos, succeeded) = (prepared.entry, end - begin, result.is_ok());
+            self.metrics.add(Execution { entry, rows: 1, nanos, succeeded });
+            (dims, result, end)
         });
         match prepared {
             Err(refusal) => fail(request, refusal.code(), &refusal, start),

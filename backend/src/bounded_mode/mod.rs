@@ -26,6 +26,7 @@ use crate::compile::Compiler;
 use crate::config::ordinals_of;
 use crate::device::{self, PerDevice};
 use crate::manifest;
+use crate::metrics::Owner;
 use crate::settings::{CommonSettings, ServerSettings};
 
 /// A loaded model.
@@ -35,6 +36,8 @@ pub struct BoundedModel {
     artifact: Arc<BoundedArtifact>,
     /// The only output, f32.
     output: BoundedTensor,
+    /// Whose metrics they are.
+    owner: Owner,
     /// Programs, by device ordinal.
     devices: PerDevice<Arc<DeviceModel>>,
 }
@@ -55,10 +58,12 @@ impl BoundedModel {
         let bodies = Bodies::read(&artifact)?;
 
         let plugin = device::plugin_path(common.plugin_path.as_deref(), server)?;
-        let compiler = Compiler::new(server);
-        let devices = PerDevice::load(&ordinals_of(context.config()), |ordinal| {
+        let owner = Owner::model(context);
+        let compiler = Compiler::new(server, &owner);
+        let ordinals = ordinals_of(context.config());
+        let devices = PerDevice::load(&ordinals, compiler, |ordinal, compiler| {
             let client = device::client(&plugin, ordinal, server).map_err(Error::Device)?;
-            let programs = bodies.compile(&client, &compiler)?;
+            let programs = bodies.compile(&client, compiler)?;
             info!("{}", ready(&artifact, &bodies));
             Ok::<_, Error>(Arc::new(DeviceModel { client, programs }))
         })?;
@@ -66,6 +71,7 @@ impl BoundedModel {
             name: context.name().to_owned(),
             artifact: Arc::new(artifact),
             output,
+            owner,
             devices,
         })
     }

@@ -17,13 +17,14 @@ use std::sync::Arc;
 
 use tlaloc_artifact::Artifact;
 use tlaloc_generation::options::ModelFacts;
-use triton_backend::ModelContext;
+use triton_backend::{MemoryUsage, ModelContext};
 
 pub use error::Error;
 pub use instance::GenerationInstance;
 
 use crate::device::PerDevice;
 use crate::language::{self, DeviceModel, RowUse};
+use crate::metrics::Owner;
 use crate::settings::{GenerationSettings, ServerSettings, Speculation};
 use config::GenerationConfig;
 use words::Words;
@@ -70,9 +71,16 @@ impl GenerationModel {
         let rows = if swaps { RowUse::Swap } else { RowUse::Scrub };
         let mode = format!("; generates, end token(s) {end_ids:?}");
         let plugin = settings.plugin_path.as_deref();
-        let devices = language::load(&artifact, &config.ordinals, plugin, server, rows, &mode)?;
+        let owner = Owner::model(context);
+        let devices =
+            language::load(&artifact, &config.ordinals, plugin, server, rows, &owner, &mode)?;
         let name = context.name().to_owned();
         Ok(GenerationModel { name, config, settings, facts, end_ids, words, devices })
+    }
+
+    /// What it holds beside its instances.
+    pub fn memory_usage(&self) -> Vec<MemoryUsage> {
+        self.devices.iter().map(|device| device.memory_usage()).collect()
     }
 
     /// Host memory for the pages of preempted requests.

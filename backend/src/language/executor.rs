@@ -13,6 +13,7 @@ use super::inputs::Inputs;
 use super::programs::{DeviceModel, Program, Source, elements};
 use super::rows::Rows;
 use super::timing::Medians;
+use crate::metrics::Memory;
 
 const MIB: usize = 1 << 20;
 /// Runs whose pool addresses are compared.
@@ -109,13 +110,7 @@ impl Executor {
         } else {
             "executions are not handed the pools (donate_kv_pools is false)"
         };
-        let staged: usize = self
-            .model
-            .programs
-            .iter()
-            .flat_map(|program| &program.steps)
-            .map(|step| size_of::<i32>() * elements(&step.dims))
-            .sum();
+        let staged = self.step_bytes();
         let inputs = match self.entries.first().map(|entry| &entry.inputs) {
             Some(Inputs::Staged(_)) => {
                 format!("step inputs are written to {staged} bytes that the device reads in place")
@@ -150,6 +145,24 @@ impl Executor {
     /// Number of pools.
     pub fn pool_count(&self) -> usize {
         self.pools.len()
+    }
+
+    /// What the instance holds on its device.
+    pub fn memory(&self) -> Memory {
+        let DeviceModel { weights, programs, .. } = &*self.model;
+        let temporary = programs.iter().map(|program| program.executable.memory_stats());
+        Memory {
+            weights: weights.iter().map(Buffer::bytes).sum(),
+            pools: self.pool_bytes(),
+            step_inputs: self.step_bytes(),
+            temporary: temporary.map(|stats| Some(stats?.temp)).max().flatten(),
+        }
+    }
+
+    /// Bytes of the step inputs of all entries.
+    fn step_bytes(&self) -> usize {
+        let steps = self.model.programs.iter().flat_map(|program| &program.steps);
+        steps.map(|step| size_of::<i32>() * elements(&step.dims)).sum()
     }
 
     /// Copies or zeroes rows of the pools.

@@ -28,6 +28,7 @@ pub use rows::{RowUse, Rows};
 use crate::compile::Compiler;
 use crate::device::{self, PerDevice};
 use crate::manifest;
+use crate::metrics::Owner;
 use crate::settings::ServerSettings;
 
 /// The artifact of a `serving_manifest` parameter, checked, and where its manifest is.
@@ -41,7 +42,7 @@ pub fn open(context: &ModelContext, manifest: &str) -> Result<(Arc<Artifact>, Pa
 }
 
 /// Brings the artifact to every device of these ordinals. `rows` is what is done to rows of the
-/// pools outside of calls, `mode` what a load line says of the mode.
+/// pools outside of calls, `owner` whose metrics they are, `mode` what a load line says of the mode.
 ///
 /// # Errors
 /// Where the plugin, a client, a weight or a program does not come up.
@@ -51,13 +52,14 @@ pub fn load(
     plugin: Option<&str>,
     server: &ServerSettings,
     rows: RowUse,
+    owner: &Owner,
     mode: &str,
 ) -> Result<PerDevice<Arc<DeviceModel>>, Error> {
     let plugin = device::plugin_path(plugin, server)?;
-    let compiler = Compiler::new(server);
-    PerDevice::load(ordinals, |ordinal| {
+    let compiler = Compiler::new(server, owner);
+    PerDevice::load(ordinals, compiler, |ordinal, compiler| {
         let client = device::client(&plugin, ordinal, server).map_err(Error::Device)?;
-        let model = DeviceModel::load(artifact.clone(), client, &compiler, rows)?;
+        let model = DeviceModel::load(artifact.clone(), client, compiler, rows)?;
         info!("{}{mode}{}{}", model.summary(), refused_tokens(artifact), windowed_pool(artifact));
         info!("{}", memory::largest(&model.programs));
         Ok(Arc::new(model))

@@ -8,11 +8,13 @@ use parking_lot::Mutex;
 use tlaloc_artifact::{Artifact, Entry, InputRole, OutputRole};
 use tlaloc_pjrt::{Argument, Buffer, Client, ElementType, Executable};
 use tracing::info;
+use triton_backend::MemoryUsage;
 
 use super::error::Error;
 use super::memory;
 use super::rows::{RowPrograms, RowUse};
 use crate::compile::{Compiler, Progress, in_parallel};
+use crate::device::memory_usage;
 use crate::dtype::{element_type, signed};
 use crate::weights::{Uploaded, Uploads};
 
@@ -84,6 +86,11 @@ impl DeviceModel {
         let mut model = DeviceModel { programs, weights, rows, uploaded, client, artifact };
         model.programs = bodies.compile(&model, compiler)?;
         Ok(model)
+    }
+
+    /// Bytes of the weights, as Triton is told of them.
+    pub fn memory_usage(&self) -> MemoryUsage {
+        memory_usage(&self.client, self.weights.iter().map(Buffer::bytes).sum())
     }
 
     /// A set of zeroed pools.

@@ -8,17 +8,20 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use slab::Slab;
 use tlaloc_engine::{
-    Arrival, Batching, Engine, Geometry, Level, Nanos, Reply, Settings, Step, Ticket,
+    Arrival, Batching, Counts, Engine, Geometry, Level, Nanos, Reply, Settings, Step, Ticket,
 };
 use tlaloc_pjrt::Client;
 use tracing::{Span, debug, error, info, warn};
-use triton_backend::{Instance, InstanceContext, Request, Requests, Times, now_ns};
+use triton_backend::{Code, Instance, InstanceContext, Request, Requests, Times, now_ns};
 
 use super::SequenceModel;
 use super::answer::{self, Answer};
 use super::error::Error;
 use super::intake::{self, Parsed, Wants};
+use crate::device;
+use crate::failpoint;
 use crate::language::{self, DeviceModel, Executor, Logits, Options};
+use crate::metrics::SequenceMetrics;
 
 /// A model instance. Dropping it runs what is queued, without waits, and joins its thread.
 pub struct SequenceInstance {
@@ -90,12 +93,19 @@ impl SequenceInstance {
         }
 
         let geometry = Geometry::of(&device.artifact);
+        let memory = executor.memory();
+        let reports = context.instance();
+        let held = device::memory_usage(&device.client, memory.pools + memory.step_inputs);
+        reports.report_memory_usage(&[held]);
+        let owner = model.owner.instance(context);
         let client = device.client.clone();
         let shared = Arc::new(Shared::default());
         let worker = Worker {
             shared: shared.clone(),
             model: model.clone(),
-            reports: context.instance(),
+            reports,
+            metrics: SequenceMetrics::new(&owner, &geometry, &memory),
+            panics: failpoint::instance_panics(&model.name),
             engine: Engine::new(geometry.clone(), engine_settings(model, context.name())),
             executor,
             held: Slab::new(),
@@ -133,10 +143,7 @@ impl SequenceInstance {
         }
         for Incoming { request, .. } in incoming.drain(..) {
             // Not in the statistics: the instance is not at work any more.
-            drop(request.fail(triton_backend::Error::internal(format!(
-                "model '{}': the instance thread has ended; load the model again",
-                self.model.name
-            ))));
+            drop(request.fail(dead(&self.model.name, Code::Internal)));
         }
         self.shared.arrived.notify_one();
         bytes.clear();
@@ -149,6 +156,22 @@ impl SequenceInstance {
             }
         }
     }
+}
+
+impl SequenceInstance {
+    /// Whether it can serve.
+    pub fn ready(&self) -> Result<(), triton_backend::Error> {
+        match self.shared.inbox.lock().dead {
+            false => Ok(()),
+            true => Err(dead(&self.model.name, Code::Unavailable)),
+        }
+    }
+}
+
+/// The thread of an instance is gone.
+fn dead(model: &str, code: Code) -> triton_backend::Error {
+    let message = format!("model '{model}': the instance thread has ended; load the model again");
+    triton_backend::Error::new(code, message)
 }
 
 impl Drop for SequenceInstance {
@@ -226,6 +249,9 @@ struct Worker {
     shared: Arc<Shared>,
     model: Arc<SequenceModel>,
     reports: Instance,
+    metrics: SequenceMetrics,
+    /// See [`failpoint`].
+    panics: bool,
     engine: Engine,
     executor: Executor,
     /// Requests in the engine, by ticket.
@@ -240,6 +266,7 @@ struct Worker {
 
 impl Worker {
     fn run(mut self) {
+        self.show();
         let ended = catch_unwind(AssertUnwindSafe(|| while self.step() {}));
         if ended.is_err() {
             error!(
@@ -249,12 +276,17 @@ impl Worker {
             let mut inbox = self.shared.inbox.lock();
             inbox.dead = true;
             inbox.outstanding = 0;
-            // Dropped requests are answered with an error.
             let waiting = std::mem::take(&mut inbox.requests);
             drop(inbox);
-            drop(waiting);
-            self.held.clear();
+            let held = self.held.drain().map(|(request, _)| request);
+            for request in held.chain(waiting.into_iter().map(|incoming| incoming.request)) {
+                drop(request.fail(dead(&self.model.name, Code::Internal)));
+            }
             self.shared.answered.notify_all();
+            // Servers that do not ask whether the instance is ready know by this.
+            if let Err(error) = self.reports.unload_model() {
+                warn!("the model stays ready for those who ask the server: {error}");
+            }
         }
     }
 
@@ -265,7 +297,18 @@ impl Worker {
         self.tell_events();
         match step {
             Step::Run => {
+                if self.panics {
+                    failpoint::panic();
+                }
+                let call = self.engine.call();
+                let (entry, rows) = (call.entry, call.rows().len());
+                let tokens = call.rows().map(|row| row.tokens.len()).sum();
+                if call.ordinal == 0 {
+                    let inbox = self.shared.inbox.lock().requests.len();
+                    self.metrics.show_requests(self.engine.counts(), inbox);
+                }
                 let (outcome, logits) = self.executor.run(&self.engine);
+                self.metrics.calls.add(entry, rows, tokens, &outcome);
                 self.logits.push(logits);
                 self.engine.complete(outcome);
             }
@@ -273,6 +316,7 @@ impl Worker {
             Step::RestorePools => {
                 let restored = self.executor.restore_pools().map_err(|error| error.to_string());
                 self.engine.restored(restored);
+                self.show();
             }
             Step::WaitUntil(time) => self.park(Some(time)),
             Step::Idle => self.park(None),
@@ -315,8 +359,17 @@ impl Worker {
         }
     }
 
+    /// Shows what metrics show between batches.
+    fn show(&mut self) {
+        let inbox = self.shared.inbox.lock().requests.len();
+        self.metrics.show_requests(Counts { running: 0, ..self.engine.counts() }, inbox);
+        self.metrics.pools.show(self.engine.free(), self.engine.total());
+    }
+
     /// Answers the batch in its order, then reports it.
     fn reply(&mut self) {
+        // Before the answers: whoever has one finds it counted.
+        self.show();
         let vocab = self.engine.geometry().vocab_size();
         let most_tokens = most_tokens_kept(self.engine.geometry());
         let replies = self.engine.replies();
@@ -331,6 +384,9 @@ impl Worker {
             }
             let key = usize::try_from(reply.ticket.0).unwrap_or(usize::MAX);
             let Some((request, wants)) = self.held.try_remove(key) else { continue };
+            if let Err(refusal) = &reply.result {
+                self.metrics.refused(refusal);
+            }
             let outputs = Computed { logits: &self.logits, vocab, client: self.executor.client() };
             answer(&self.model, &self.reports, request, wants, &reply, &outputs);
         }
@@ -350,6 +406,7 @@ impl Worker {
 
     fn tell_events(&mut self) {
         for event in self.engine.events() {
+            self.metrics.event(&event);
             match event.level() {
                 Level::Verbose => debug!("{event}"),
                 Level::Info => info!("{event}"),

@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tlaloc_artifact::{Artifact, SchemaVersion};
-use triton_backend::ModelContext;
+use triton_backend::{MemoryUsage, ModelContext};
 
 pub use error::Error;
 pub use instance::SequenceInstance;
@@ -20,6 +20,7 @@ pub use instance::SequenceInstance;
 use crate::config::SequenceConfig;
 use crate::device::PerDevice;
 use crate::language::{self, DeviceModel, RowUse};
+use crate::metrics::Owner;
 use crate::settings::{ModelSettings, ServerSettings};
 
 /// A loaded model.
@@ -30,6 +31,8 @@ pub struct SequenceModel {
     pub config: SequenceConfig,
     /// Its parameters.
     pub settings: ModelSettings,
+    /// Whose metrics they are.
+    owner: Owner,
     /// Programs and weights, by device ordinal.
     devices: PerDevice<Arc<DeviceModel>>,
 }
@@ -42,6 +45,7 @@ impl SequenceModel {
         let config = SequenceConfig::read(context.config())?;
         let (artifact, manifest) = language::open(context, &settings.serving_manifest)?;
         check_served(&manifest, &artifact, &config)?;
+        let owner = Owner::model(context);
         let idle = config.max_sequence_idle.as_micros();
         let devices = language::load(
             &artifact,
@@ -49,9 +53,17 @@ impl SequenceModel {
             settings.plugin_path.as_deref(),
             server,
             RowUse::None,
+            &owner,
             &format!(", sequence idle timeout {idle} us"),
         )?;
-        Ok(SequenceModel { name: context.name().to_owned(), config, settings, devices })
+        Ok(SequenceModel { name: context.name().to_owned(), config, settings, owner, devices })
+    }
+}
+
+impl SequenceModel {
+    /// What it holds beside its instances.
+    pub fn memory_usage(&self) -> Vec<MemoryUsage> {
+        self.devices.iter().map(|device| device.memory_usage()).collect()
     }
 }
 

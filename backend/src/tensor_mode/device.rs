@@ -6,12 +6,14 @@ use std::sync::Arc;
 use tlaloc_artifact::Tensor;
 use tlaloc_pjrt::{Buffer, Client, Executable, Shape};
 use tracing::info;
+use triton_backend::MemoryUsage;
 
 use super::binding::{Argument, Plan};
 use super::error::Error;
 use super::signature::Signature;
 use super::source::Source;
 use crate::compile::Compiler;
+use crate::device::memory_usage;
 use crate::dtype::{element_type, signed};
 use crate::weights::Uploads;
 
@@ -102,6 +104,11 @@ impl DeviceModel {
         let states = plan.states.iter().filter_map(|state| of_first(state.argument)).collect();
         let weights = upload_weights(&client, signatures, plan, directory)?;
         Ok(DeviceModel { client, programs, weights, states })
+    }
+
+    /// Bytes of the weights, as Triton is told of them.
+    pub fn memory_usage(&self) -> MemoryUsage {
+        memory_usage(&self.client, self.weights.iter().map(Buffer::bytes).sum())
     }
 
     /// A set of zeroed states.

@@ -17,6 +17,8 @@ use super::grouping::{Group, group};
 use super::intake::{Prepared, prepare};
 use super::paths::Delivered;
 use super::placement::memories;
+use crate::device::memory_usage;
+use crate::metrics::{Execution, ExecutionMetrics, OTHER};
 
 /// A model instance. Triton calls it from one thread at a time, and several instances at once.
 pub struct TensorInstance {
@@ -24,6 +26,7 @@ pub struct TensorInstance {
     reports: Instance,
     client: Arc<Client>,
     executor: Mutex<Executor>,
+    metrics: ExecutionMetrics,
 }
 
 /// What became of a request.
@@ -70,11 +73,16 @@ impl TensorInstance {
                 executor.state_bytes().div_ceil(1024)
             );
         }
+        let reports = context.instance();
+        let states = memory_usage(&device.client, executor.state_bytes());
+        reports.report_memory_usage(&[states]);
+        let programs = device.programs.iter().map(|program| (program.file.as_str(), OTHER));
         Ok(TensorInstance {
             model: model.clone(),
-            reports: context.instance(),
+            reports,
             client: device.client.clone(),
             executor: Mutex::new(executor),
+            metrics: ExecutionMetrics::new(&model.owner.instance(context), programs),
         })
     }
 
@@ -162,6 +170,12 @@ impl TensorInstance {
         let compute_start = now_ns();
         let left = executor.run(group, &requests, &mut memories);
         let compute_end = now_ns();
+        self.metrics.add(Execution {
+            entry: group.bucket.index,
+            rows: group.rows,
+            nanos: compute_end - compute_start,
+            succeeded: left.is_ok(),
+        });
         let rows = buckets.batching().then_some(group.bucket.batch);
         let delivered = left.and_then(|left| {
             let mut outputs = Outputs::new(left, rows);

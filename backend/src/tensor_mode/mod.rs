@@ -29,7 +29,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tlaloc_pjrt::Client;
 use tracing::info;
-use triton_backend::ModelContext;
+use triton_backend::{MemoryUsage, ModelContext};
 
 pub use error::Error;
 pub use instance::TensorInstance;
@@ -43,6 +43,7 @@ use self::signature::Signature;
 use self::source::Source;
 use crate::compile::{Compiler, Progress, in_parallel};
 use crate::device::{self as clients, PerDevice};
+use crate::metrics::Owner;
 use crate::settings::{CommonSettings, ServerSettings, TensorSettings};
 
 /// A loaded model.
@@ -54,6 +55,8 @@ pub struct TensorModel {
     plan: Arc<Plan>,
     buckets: Buckets,
     paths: Arc<Paths>,
+    /// Whose metrics they are.
+    owner: Owner,
     /// Programs and weights, by device ordinal.
     devices: PerDevice<Arc<DeviceModel>>,
 }
@@ -70,7 +73,7 @@ impl TensorModel {
         let settings = TensorSettings::read(config).ok()?;
         let directory = context.version_directory();
         let sources = source::read(&directory, &settings, &Plan::default()).ok()?;
-        let compiler = Compiler::new(server);
+        let compiler = Compiler::new(server, &Owner::model(context));
         let told = |source: &Source| match &source.signature {
             Some(signature) => Some(signature.clone()),
             None => {
@@ -112,17 +115,25 @@ impl TensorModel {
         }
 
         let plugin = clients::plugin_path(common.plugin_path.as_deref(), server)?;
-        let compiler = Compiler::new(server);
-        let devices = PerDevice::load(&config.ordinals, |ordinal| {
+        let owner = Owner::model(context);
+        let compiler = Compiler::new(server, &owner);
+        let devices = PerDevice::load(&config.ordinals, compiler, |ordinal, compiler| {
             let client = clients::client(&plugin, ordinal, server).map_err(Error::Device)?;
-            let device = model.load(client, &sources, &mut signatures, &compiler)?;
+            let device = model.load(client, &sources, &mut signatures, compiler)?;
             info!("{}", ready(&device, &config, &common));
             Ok::<_, Error>(Arc::new(device))
         })?;
         let buckets = Buckets::new(&signatures.unwrap_or_default(), &plan, &config);
         let paths = Arc::new(Paths::new(&config));
         let (name, plan) = (context.name().to_owned(), Arc::new(plan));
-        Ok(TensorModel { name, config, common, plan, buckets, paths, devices })
+        Ok(TensorModel { name, config, common, plan, buckets, paths, owner, devices })
+    }
+}
+
+impl TensorModel {
+    /// What it holds beside its instances.
+    pub fn memory_usage(&self) -> Vec<MemoryUsage> {
+        self.devices.iter().map(|device| device.memory_usage()).collect()
     }
 }
 

@@ -35,6 +35,7 @@ fn a_lone_sequence_is_never_held_back() {
         assert_eq!(owner.batches.last().unwrap().start, before);
         assert_eq!(owner.now, before + owner.execution);
     }
+    assert_eq!(owner.engine.counts().cohort_waits, 0);
 }
 
 #[test]
@@ -51,6 +52,7 @@ fn a_batch_waits_for_the_rest_of_its_cohort() {
     assert_eq!(owner.run(), Step::Idle);
     assert_eq!(owner.batches.last().unwrap().requests, 3);
     assert_eq!(owner.batches.last().unwrap().start, arrival + 10 * MS);
+    assert_eq!(owner.engine.counts().cohort_waits, 1);
     assert!(!owner.events.iter().any(|event| matches!(event, Event::RanWithout { .. })));
 }
 

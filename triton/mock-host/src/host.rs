@@ -151,6 +151,7 @@ impl Host {
             config: Mutex::new(setup.config.into_bytes()),
             auto_complete: setup.auto_complete,
             live_messages: Arc::default(),
+            memory: Mutex::default(),
             backend: self.host.backend.clone(),
             state: State::default(),
         });
@@ -201,6 +202,11 @@ impl LoadedModel {
     /// The configuration, as the backend completed it.
     pub fn config(&self) -> String {
         String::from_utf8_lossy(&self.inner.model.config.lock()).into_owned()
+    }
+
+    /// The memory that the backend reported of the model itself.
+    pub fn memory_usage(&self) -> Vec<MemoryReport> {
+        self.inner.model.memory.lock().clone()
     }
 
     /// Configurations that the backend was given and has not deleted.

@@ -68,6 +68,7 @@ pub(crate) struct ModelObject {
     pub(crate) config: Mutex<Vec<u8>>,
     pub(crate) auto_complete: bool,
     pub(crate) live_messages: Arc<AtomicUsize>,
+    pub(crate) memory: Mutex<Vec<MemoryReport>>,
     pub(crate) backend: Arc<BackendObject>,
     pub(crate) state: State,
 }

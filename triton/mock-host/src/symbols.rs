@@ -436,13 +436,33 @@ unsafe extern "C" fn TRITONBACKEND_ModelInstanceReportMemoryUsage(
     usage_size: u32,
 ) -> Error {
     // SAFETY: the contract.
-    unsafe {
-        let instance = &*instance.cast::<InstanceObject>();
-        let usage =
-            (0..usage_size as usize).map(|index| **usage.add(index).cast::<*mut MemoryReport>());
-        *instance.memory.lock() = usage.collect();
-    }
+    unsafe { *(*instance.cast::<InstanceObject>()).memory.lock() = memory(usage, usage_size) };
     OK
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn TRITONBACKEND_ModelReportMemoryUsage(
+    model: *mut sys::TRITONBACKEND_Model,
+    usage: *mut *mut sys::TRITONSERVER_BufferAttributes,
+    usage_size: u32,
+) -> Error {
+    // SAFETY: the contract.
+    unsafe { *(*model.cast::<ModelObject>()).memory.lock() = memory(usage, usage_size) };
+    OK
+}
+
+/// What a backend reports.
+///
+/// # Safety
+/// `usage` must be a list of so many buffer attributes.
+unsafe fn memory(
+    usage: *mut *mut sys::TRITONSERVER_BufferAttributes,
+    usage_size: u32,
+) -> Vec<MemoryReport> {
+    // SAFETY: the caller's promise.
+    let list = unsafe { std::slice::from_raw_parts(usage, usage_size as usize) };
+    // SAFETY: as above.
+    list.iter().map(|attributes| unsafe { *attributes.cast::<MemoryReport>() }).collect()
 }
 
 #[unsafe(no_mangle)]

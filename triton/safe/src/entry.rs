@@ -13,7 +13,7 @@ use triton_backend_sys as sys;
 use crate::call::get;
 use crate::context::{BackendContext, InstanceContext, InstanceKind, ModelContext, set_config};
 use crate::error::{Error, check};
-use crate::instance::Instance;
+use crate::instance::{Instance, MemoryUsage, report_model_memory};
 use crate::log;
 use crate::request::Requests;
 
@@ -46,6 +46,12 @@ pub trait Backend: Send + Sync + Sized + 'static {
 
     /// Loads a model.
     fn load(&self, context: &ModelContext) -> Result<Self::Model, Error>;
+
+    /// How much memory a loaded model holds by itself, without its instances
+    /// ([`Instance::report_memory_usage`]): one entry for each kind and device.
+    fn memory_usage(_: &Self::Model) -> Vec<MemoryUsage> {
+        Vec::new()
+    }
 
     /// Creates an instance of a loaded model.
     fn create_instance(
@@ -183,6 +189,7 @@ unsafe extern "C" fn model_initialize<B: Backend>(
                 context = ModelContext::new(raw)?;
             }
             let model = Arc::new(span.in_scope(|| backend.load(&context))?);
+            span.in_scope(|| report_model_memory(raw, &B::memory_usage(&model)));
             set_state(
                 "TRITONBACKEND_ModelSetState",
                 sys::TRITONBACKEND_ModelSetState,

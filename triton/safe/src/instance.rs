@@ -81,22 +81,11 @@ impl Instance {
     /// Says how much memory the instance holds, one entry for each kind and device. A later report
     /// replaces an earlier one.
     pub fn report_memory_usage(&self, usage: &[MemoryUsage]) {
-        let attributes: Result<Vec<_>, _> = usage.iter().map(Attributes::new).collect();
-        let attributes = match attributes {
-            Ok(attributes) => attributes,
-            Err(error) => return warn!("memory usage stays unreported: {error}"),
-        };
-        let mut list: Vec<_> = attributes.iter().map(|attributes| attributes.0).collect();
         self.report("TRITONBACKEND_ModelInstanceReportMemoryUsage", |instance| {
-            // SAFETY: `report` gives an instance that lives; Triton reads the list and what it
-            // points to before it returns.
-            unsafe {
-                sys::TRITONBACKEND_ModelInstanceReportMemoryUsage(
-                    instance,
-                    list.as_mut_ptr(),
-                    u32::try_from(list.len()).unwrap_or(u32::MAX),
-                )
-            }
+            // SAFETY: `report` gives an instance that lives.
+            with_attributes(usage, |list, count| unsafe {
+                sys::TRITONBACKEND_ModelInstanceReportMemoryUsage(instance, list, count)
+            })
         });
     }
 
@@ -231,6 +220,48 @@ unsafe fn report_response(
             }
         }
     }
+}
+
+/// Says how much memory a model holds by itself.
+///
+/// # Safety
+/// `model` must be a model.
+pub(crate) unsafe fn report_model_memory(
+    model: *mut sys::TRITONBACKEND_Model,
+    usage: &[MemoryUsage],
+) {
+    if usage.is_empty() {
+        return;
+    }
+    // SAFETY: the caller's promise.
+    let result = with_attributes(usage, |list, count| unsafe {
+        sys::TRITONBACKEND_ModelReportMemoryUsage(model, list, count)
+    });
+    // SAFETY: Triton gives its errors to the caller.
+    if let Err(error) = unsafe { check("TRITONBACKEND_ModelReportMemoryUsage", result) } {
+        warn!("{error}");
+    }
+}
+
+/// Calls a report of Triton's with a list of attributes, which it reads before it returns, and their
+/// number. What Triton has no attributes for stays unreported, which the log says.
+fn with_attributes(
+    usage: &[MemoryUsage],
+    report: impl FnOnce(
+        *mut *mut sys::TRITONSERVER_BufferAttributes,
+        u32,
+    ) -> *mut sys::TRITONSERVER_Error,
+) -> *mut sys::TRITONSERVER_Error {
+    let attributes: Result<Vec<_>, _> = usage.iter().map(Attributes::new).collect();
+    let attributes = match attributes {
+        Ok(attributes) => attributes,
+        Err(error) => {
+            warn!("memory usage stays unreported: {error}");
+            return ptr::null_mut();
+        }
+    };
+    let mut list: Vec<_> = attributes.iter().map(|attributes| attributes.0).collect();
+    report(list.as_mut_ptr(), u32::try_from(list.len()).unwrap_or(u32::MAX))
 }
 
 /// Buffer attributes as a report takes them.

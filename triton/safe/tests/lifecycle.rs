@@ -74,6 +74,10 @@ impl Backend for Fickle {
         Ok(FickleModel { fail: wanted, _alive: alive })
     }
 
+    fn memory_usage(_: &FickleModel) -> Vec<MemoryUsage> {
+        vec![MemoryUsage { memory: Memory::Gpu, device: 2, byte_size: 7 }]
+    }
+
     fn create_instance(
         model: &Arc<FickleModel>,
         context: &InstanceContext,
@@ -468,4 +472,13 @@ fn an_instance_can_have_its_model_unloaded() {
     drop(loaded);
     instance.unload_model().unwrap();
     assert_eq!(host.unloads(), ["dying"]);
+}
+
+#[test]
+fn the_memory_of_a_model_is_reported() {
+    let _alone = ALONE.lock().unwrap();
+    let model = start().load(failing("")).unwrap();
+    let memory = sys::TRITONSERVER_MEMORY_GPU;
+    let expected = triton_mock_host::MemoryReport { memory, device: 2, byte_size: 7 };
+    assert_eq!(model.memory_usage(), [expected]);
 }
