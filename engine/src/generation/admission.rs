@@ -102,14 +102,10 @@ impl State {
             moving.add(key, &request.held, &request.host);
         } else {
             self.totals.preempted_recompute += 1;
-            let held = std::mem::take(&mut request.held);
-            if request.is_finite() {
-                self.resources.give_back(held);
-            } else {
-                self.dirty.extend(&held, held.amounts());
-            }
+            let (held, finite) = (std::mem::take(&mut request.held), request.is_finite());
             request.rewind();
             self.preempted.insert(request.rank, key);
+            self.release(held, finite);
         }
     }
 

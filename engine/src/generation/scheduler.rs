@@ -4,11 +4,11 @@ use std::vec;
 
 use super::call::{Call, CallRow};
 use super::moves::{MoveKind, Moves, Moving};
-use super::request::{LiveRequest, Request, RequestKey, Stage};
+use super::request::{LiveRequest, Request, RequestKey};
 use super::round::Round;
 use super::state::State;
 use super::verdicts::{Sampled, Verdicts};
-use super::{Counts, End, Ended, Event, Failure, Preemption, Rejection, Settings, Submission};
+use super::{Counts, End, Ended, Event, Failure, Rejection, Settings, Submission};
 use crate::packing::{self, PackedRow, StepInputs, StepSource};
 use crate::{CallFailure, EntryKind, Geometry, Nanos, Outcome, Ticket};
 
@@ -407,26 +407,6 @@ impl StepSource for Scheduler {
             held: row.held,
         });
         packing::pack(&self.state.geometry, self.entry, rows, inputs);
-    }
-}
-
-impl State {
-    /// What a request held is in host memory now.
-    fn swapped_out(&mut self, key: RequestKey) {
-        self.totals.preempted_swap += 1;
-        let request = &mut self.requests[key];
-        self.resources.give_back(std::mem::take(&mut request.held));
-        self.preempted.insert(request.rank, key);
-    }
-
-    /// What a request held is on the device again.
-    fn swapped_in(&mut self, key: RequestKey) {
-        let request = &mut self.requests[key];
-        self.host.give_back(std::mem::take(&mut request.host));
-        request.stage = Stage::Running;
-        self.running.insert(request.rank, key);
-        let (ticket, from) = (request.ticket, Preemption::Swap);
-        self.events.push(Event::Resumed { ticket, from });
     }
 }
 

@@ -86,25 +86,23 @@ impl State {
     /// Takes a request out of everything. What it held goes to others, once zeroed if it is
     /// `suspect` or not known to be finite.
     pub fn remove(&mut self, key: RequestKey, suspect: bool) -> Option<crate::Ticket> {
-        let mut request = self.requests.remove(key)?;
+        let request = self.requests.remove(key)?;
+        let finite = request.is_finite();
         self.waiting.remove(request.rank);
         self.preempted.remove(request.rank);
         self.running.remove(request.rank);
         if request.cancelled {
             self.cancelled -= 1;
         }
-        if suspect {
-            request.computed = usize::MAX;
-        }
-        self.release(&mut request);
-        self.host.give_back(std::mem::take(&mut request.host));
+        self.release(request.held, !suspect && finite);
+        self.host.give_back(request.host);
         Some(request.ticket)
     }
 
-    /// Takes what a request holds on the device.
-    pub fn release(&mut self, request: &mut Request) {
-        let held = std::mem::take(&mut request.held);
-        if request.is_finite() {
+    /// Takes back what a request held on the device; what is not known to be `finite` is to be
+    /// zeroed first.
+    pub fn release(&mut self, held: Held, finite: bool) {
+        if finite {
             self.resources.give_back(held);
         } else {
             self.dirty.extend(&held, held.amounts());
@@ -124,6 +122,24 @@ impl State {
         request.rewind();
         request.stage = Stage::Preempted(Preemption::Recompute);
         self.preempted.insert(request.rank, key);
+    }
+
+    /// What a request held is in host memory now.
+    pub fn swapped_out(&mut self, key: RequestKey) {
+        self.totals.preempted_swap += 1;
+        let request = &mut self.requests[key];
+        self.resources.give_back(std::mem::take(&mut request.held));
+        self.preempted.insert(request.rank, key);
+    }
+
+    /// What a request held is on the device again.
+    pub fn swapped_in(&mut self, key: RequestKey) {
+        let request = &mut self.requests[key];
+        self.host.give_back(std::mem::take(&mut request.host));
+        request.stage = Stage::Running;
+        self.running.insert(request.rank, key);
+        let (ticket, from) = (request.ticket, Preemption::Swap);
+        self.events.push(Event::Resumed { ticket, from });
     }
 
     /// The pools are lost: what runs is computed again, and nothing is left to be zeroed.

@@ -1,18 +1,20 @@
 //! A schedule: requests, a device, a clock, and faults around a scheduler, next to the reference
 //! that says what is right.
 
+mod calls;
+mod moves;
+
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 use tlaloc_engine::generation::{
-    Counts, End, Event, LiveRequest, MoveKind, Preemption, Rejection, Row, Scheduler, Step,
-    Submission, Verdicts,
+    Counts, End, Event, LiveRequest, Preemption, Rejection, Scheduler, Step, Submission, Verdicts,
 };
-use tlaloc_engine::{CallFailure, Nanos, Outcome, Resource, Ticket};
+use tlaloc_engine::{Nanos, Ticket};
 
 use crate::gaps::Gaps;
 use crate::mutation::Mutation;
-use crate::reference::{Reference, Sampled};
+use crate::reference::Reference;
 use crate::sabotage::Sabotage;
 use crate::scenario::{LAST, POISON, Plan, Scenario, model};
 use crate::support::{Device, MS, Packed, Random, Seen, US, check, check_holdings};
@@ -326,228 +328,6 @@ impl World {
         check(count == all, || format!("has {count} requests, not {all}"))
     }
 
-    fn execute(&mut self) -> Result<(), String> {
-        self.packed.fill(&self.scheduler, i32::MIN);
-        let planned = self.reference.call.clone().ok_or("runs an unknown call")?;
-        let call = self.scheduler.call();
-        let shape = self.scheduler.geometry().entries()[call.entry].clone();
-        let rows: Vec<Row<'_>> = call.rows().collect();
-        let plan = || format!("runs {rows:?} on {}, not {planned:?}", shape.id);
-        check(call.entry == planned.entry && rows.len() == planned.rows.len(), plan)?;
-        let mut expected = Vec::new();
-        for (row, (ticket, count)) in rows.iter().zip(&planned.rows) {
-            let request = self.reference.get(*ticket).ok_or("runs an unknown request")?;
-            let history = [&request.tokens[..], &request.drafts].concat();
-            let end = request.computed + count;
-            let same = row.ticket.0 == *ticket
-                && row.position == request.computed
-                && row.tokens == &history[request.computed..end]
-                && row.drafts == request.drafts.len()
-                && row.samples == (end == history.len())
-                && row.remaining == request.remaining();
-            check(same, || format!("runs {row:?}, not {count} of {request:?}"))?;
-            expected.push((*ticket, row.drafts, row.samples, history[..end].to_vec()));
-        }
-        self.note((&shape.id, &planned.rows));
-        let step_of_prompt = rows.iter().any(|row| shape.tokens == 1 && !row.samples);
-        let tickets: Vec<_> = planned.rows.iter().map(|row| row.0).collect();
-        let budget = self.scenario.settings.max_prefill_tokens_per_step;
-        self.gaps.call(&shape, &tickets, budget)?;
-        if step_of_prompt {
-            self.saw("step of a prompt");
-        }
-        if shape.tokens > 1 && !shape.verifies() && tickets.len() > 1 {
-            self.saw("joint prefill");
-        }
-
-        let result = self.outcome();
-        self.note(&result);
-        let mut sampled = Vec::new();
-        if matches!(result, Ok(()) | Err(CallFailure::Copy { .. })) {
-            let remembers =
-                planned.rows.iter().zip(&expected).any(|(row, all)| all.3.len() > row.1);
-            if remembers && self.faults(Sabotage::ForgetfulDevice) {
-                self.device.zero();
-            }
-            let read = self.device.execute(&shape, &self.packed)?;
-            for (read, (ticket, _, _, history)) in read.iter().zip(&expected) {
-                check(read == history, || format!("{ticket} reads {read:?}, not {history:?}"))?;
-            }
-            check(read[expected.len()..].iter().all(Vec::is_empty), || "padding reads".into())?;
-        }
-        if result.is_ok() {
-            for (ticket, drafts, samples, history) in expected {
-                sampled.push(self.sample(ticket, drafts, samples, &history)?);
-            }
-        } else {
-            tickets.iter().for_each(|ticket| self.gaps.stops(*ticket));
-        }
-        let compute_start = self.now;
-        let nanos = self.random.pick(self.scenario.executions);
-        if self.random.chance(30) {
-            self.now += nanos / 2;
-            self.deliver()?;
-        }
-        self.now = compute_start + nanos;
-        self.reference.complete(nanos, result.clone(), &sampled);
-        let hidden = result.is_err() && self.faults(Sabotage::HiddenFailure);
-        self.verdicts.clear();
-        for sampled in &sampled {
-            match sampled {
-                Sampled::Nothing => self.verdicts.push_none(),
-                Sampled::Tokens(tokens, finished) => self.verdicts.push_tokens(tokens, *finished),
-                Sampled::Failed => self.verdicts.push_failed(),
-            }
-        }
-        let result = if hidden { Ok(()) } else { result };
-        let outcome = Outcome { compute_start, compute_end: self.now, result };
-        self.scheduler.complete(outcome, &self.verdicts);
-        Ok(())
-    }
-
-    /// How the next call goes.
-    fn outcome(&mut self) -> Result<(), CallFailure> {
-        // Requests in host memory are rare, and must survive.
-        let more = if self.scheduler.counts().swapped > 0 { 4 } else { 1 };
-        if !self.random.chance(more * self.scenario.trouble) {
-            return Ok(());
-        }
-        let message = "boom".to_owned();
-        Err(match self.random.below(4) {
-            0 => {
-                self.device.zero();
-                self.lost_pools();
-                CallFailure::Execution { message, pools_lost: true }
-            }
-            1 => {
-                self.saw("copy failed");
-                CallFailure::Copy { message }
-            }
-            _ => {
-                self.saw("execution failed");
-                CallFailure::Execution { message, pools_lost: false }
-            }
-        })
-    }
-
-    fn lost_pools(&mut self) {
-        self.saw("pools lost");
-        self.gaps = Gaps::default();
-        if self.scheduler.counts().swapped > 0 {
-            self.saw("swap lost with pools");
-        }
-    }
-
-    /// What the owner makes of a row whose call took `history` in, the last tokens of it drafts.
-    fn sample(
-        &mut self,
-        ticket: u64,
-        drafts: usize,
-        samples: bool,
-        history: &[i32],
-    ) -> Result<Sampled, String> {
-        if !samples {
-            return Ok(Sampled::Nothing);
-        }
-        let bad = history.contains(&POISON) || self.random.chance(self.scenario.bad_rows);
-        let wrong_draft = self.fault == Some(Sabotage::WrongDraft);
-        let known = self.clients.get_mut(&ticket).ok_or("samples for nobody")?;
-        let stream = [&known.prompt[..], &known.stream].concat();
-        let mine = history[..history.len() - drafts] == stream[..];
-        check(mine, || format!("request {ticket} goes on from {history:?}, not {stream:?}"))?;
-        if bad {
-            known.open = false;
-            self.gaps.stops(ticket);
-            self.saw("failed row");
-            return Ok(Sampled::Failed);
-        }
-        let mut tokens = Vec::new();
-        for column in history.len() - drafts..=history.len() {
-            let token = model(&history[..column]);
-            let draft = history.get(column);
-            if draft.is_some_and(|draft| *draft != token) && wrong_draft && !self.faulted {
-                self.faulted = true;
-                tokens.extend(draft);
-                continue;
-            }
-            tokens.push(token);
-            if token == LAST || draft != Some(&token) {
-                break;
-            }
-        }
-        known.stream.extend(&tokens);
-        let (stream, alone) = (&known.stream, &known.alone);
-        check(alone.starts_with(stream), || format!("{ticket} is {stream:?}, not {alone:?}"))?;
-        let last = tokens.last() == Some(&LAST);
-        let full = stream.len() >= known.max_tokens;
-        // Which the scheduler ends by itself.
-        let finished = last || (full && self.random.chance(50));
-        if last || full {
-            let whole = stream == alone;
-            check(whole, || format!("{ticket} ends as {stream:?}, not {alone:?}"))?;
-            known.open = false;
-            self.gaps.stops(ticket);
-            self.saw(if full { "finished" } else { "finished early" });
-        } else {
-            self.gaps.token(ticket);
-        }
-        if tokens.len() > 1 {
-            self.saw("draft accepted");
-        }
-        if tokens.len() < 1 + drafts {
-            self.saw("draft rejected");
-        }
-        Ok(Sampled::Tokens(tokens, finished))
-    }
-
-    fn carry_out(&mut self) -> Result<(), String> {
-        let planned = self.reference.moving.clone().ok_or("makes an unknown move")?;
-        let moves = self.scheduler.moves();
-        let classes = [Resource::Pages, Resource::RingPages, Resource::StateSlots];
-        let same = moves.kind == planned.kind
-            && classes.iter().enumerate().all(|(class, resource)| {
-                let rows = moves.rows(*resource);
-                rows.device == planned.device[class] && rows.host == planned.host[class]
-            });
-        check(same, || format!("moves {moves:?}, not {planned:?}"))?;
-        self.note(&planned);
-        let rows: usize = planned.device.iter().map(Vec::len).sum();
-        let failed = self.random.chance(self.scenario.move_trouble);
-        let lost = failed && self.random.chance(30);
-        let result = match failed {
-            true => Err(CallFailure::Execution { message: "boom".to_owned(), pools_lost: lost }),
-            false => Ok(()),
-        };
-        if !failed {
-            let scrub = planned.kind == MoveKind::Scrub;
-            // Only a page that is given away again shows it.
-            let skipped = scrub && self.fault == Some(Sabotage::NoScrub);
-            if planned.kind == MoveKind::In && planned.device[0].len() > 1 {
-                let moved = self.faults(Sabotage::OtherPage);
-                self.device.apply(&self.scheduler.moves(), &mut self.host);
-                if moved {
-                    let pages = &planned.device[0];
-                    self.device.exchange(pages[0], pages[1]);
-                }
-            } else if !skipped {
-                self.device.apply(&self.scheduler.moves(), &mut self.host);
-            }
-            if scrub {
-                self.saw("scrub");
-            }
-        }
-        if lost {
-            self.device.zero();
-            self.lost_pools();
-        }
-        let nanos = self.scenario.move_row * rows as Nanos;
-        self.now += nanos;
-        self.deliver()?;
-        self.reference.moved(nanos, result.clone());
-        self.scheduler.moved(result, nanos);
-        Ok(())
-    }
-
     fn take_ends(&mut self) -> Result<(), String> {
         let mut ended: Vec<_> =
             self.scheduler.ended().map(|ended| (ended.ticket.0, ended.end)).collect();
@@ -581,17 +361,6 @@ impl World {
         };
         let late = self.scheduler.requests().find(over);
         check(late.is_none(), || format!("{late:?} is still there"))
-    }
-
-    fn restore(&mut self) -> Result<(), String> {
-        let result = if self.random.chance(20) { Err("no memory".to_owned()) } else { Ok(()) };
-        self.note(&result);
-        if result.is_ok() {
-            self.device.zero();
-        }
-        self.scheduler.restored(result.clone());
-        self.reference.restored(result);
-        self.compare_events()
     }
 }
 
