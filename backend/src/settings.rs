@@ -398,6 +398,28 @@ impl ServerSettings {
     }
 }
 
+/// How the calls of a language model are executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExecutionSettings {
+    /// `donate_kv_pools`.
+    pub donate_kv_pools: bool,
+    /// `pack_step_inputs`.
+    pub pack_step_inputs: bool,
+    /// `overlap_logits_copy`.
+    pub overlap_logits_copy: bool,
+}
+
+impl ExecutionSettings {
+    fn read(config: &Value) -> Result<Self, Error> {
+        let flag = |setting: &Setting| Written::parameter(config, setting).flag(setting);
+        Ok(ExecutionSettings {
+            donate_kv_pools: flag(&DONATE_KV_POOLS)?,
+            pack_step_inputs: flag(&PACK_STEP_INPUTS)?,
+            overlap_logits_copy: flag(&OVERLAP_LOGITS_COPY)?,
+        })
+    }
+}
+
 /// Settings of one sequence-mode model, from the `parameters` of its configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ModelSettings {
@@ -405,12 +427,8 @@ pub struct ModelSettings {
     pub serving_manifest: String,
     /// `pjrt_plugin_path`.
     pub plugin_path: Option<String>,
-    /// `donate_kv_pools`.
-    pub donate_kv_pools: bool,
-    /// `pack_step_inputs`.
-    pub pack_step_inputs: bool,
-    /// `overlap_logits_copy`.
-    pub overlap_logits_copy: bool,
+    /// How its calls are executed.
+    pub execution: ExecutionSettings,
     /// `backend_batching`.
     pub backend_batching: bool,
     /// `cohort_wait_microseconds`.
@@ -428,9 +446,7 @@ impl ModelSettings {
         Ok(ModelSettings {
             serving_manifest: text(SERVING_MANIFEST.key).and_then(trimmed).unwrap_or_default(),
             plugin_path: text(MODEL_PLUGIN.key).and_then(trimmed),
-            donate_kv_pools: value(&DONATE_KV_POOLS).flag(&DONATE_KV_POOLS)?,
-            pack_step_inputs: value(&PACK_STEP_INPUTS).flag(&PACK_STEP_INPUTS)?,
-            overlap_logits_copy: value(&OVERLAP_LOGITS_COPY).flag(&OVERLAP_LOGITS_COPY)?,
+            execution: ExecutionSettings::read(config)?,
             backend_batching: value(&BACKEND_BATCHING).flag(&BACKEND_BATCHING)?,
             cohort_wait: value(&COHORT_WAIT).microseconds(&COHORT_WAIT)?,
             prompt_wait: value(&PROMPT_WAIT).microseconds(&PROMPT_WAIT)?,
@@ -601,9 +617,11 @@ mod tests {
             ModelSettings {
                 serving_manifest: "tlaloc-serving.json".into(),
                 plugin_path: None,
-                donate_kv_pools: true,
-                pack_step_inputs: true,
-                overlap_logits_copy: true,
+                execution: ExecutionSettings {
+                    donate_kv_pools: true,
+                    pack_step_inputs: true,
+                    overlap_logits_copy: true,
+                },
                 backend_batching: true,
                 cohort_wait: Duration::from_millis(20),
                 prompt_wait: Duration::from_millis(2),

@@ -1,7 +1,8 @@
 //! Why a generation-mode model cannot be served.
 
-use std::path::PathBuf;
-
+use tlaloc_generation::checkpoint;
+use tlaloc_generation::template::TemplateError;
+use tlaloc_generation::text::TextError;
 use triton_backend::Code;
 
 use super::config;
@@ -19,15 +20,15 @@ pub enum Error {
     /// The language model behind it cannot be loaded.
     #[error(transparent)]
     Model(#[from] language::Error),
-    /// Tokenizer, chat template or end tokens in the version directory cannot be used: write them anew
-    /// with `config-gen`.
-    #[error("{folder}: {reason}", folder = folder.display())]
-    Text {
-        /// The file or folder.
-        folder: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
+    /// The tokenizer in the version directory cannot be used: write the model anew with `config-gen`.
+    #[error(transparent)]
+    Tokenizer(#[from] TextError),
+    /// The chat template there cannot be used: write the model anew with `config-gen`.
+    #[error(transparent)]
+    Template(#[from] TemplateError),
+    /// The end tokens there cannot be read: write the model anew with `config-gen`.
+    #[error(transparent)]
+    Checkpoint(#[from] checkpoint::Error),
     /// `speculation` needs entries that verify drafts: export the artifact with `--verify-chunk`.
     #[error(
         "the 'speculation' parameter is prompt_lookup, but the artifact has no verify entries; \

@@ -21,7 +21,7 @@ use super::GenerationModel;
 use super::error::Error;
 use super::intake;
 use super::job::{Job, NoToken};
-use crate::language::{self, Executor, Logits, Options, Rows};
+use crate::language::{self, Executor, Logits, Rows};
 use crate::settings::Speculation;
 
 const MIB: usize = 1 << 20;
@@ -63,6 +63,16 @@ struct Inbox {
     dead: bool,
 }
 
+/// A place among the requests inside, given back unless the request gets to the instance thread.
+struct Place<'a>(&'a Shared);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut inbox = self.0.inbox.lock();
+        inbox.inside = inbox.inside.saturating_sub(1);
+    }
+}
+
 /// A checked request on its way to the instance thread.
 struct Incoming {
     job: Job,
@@ -77,9 +87,7 @@ impl GenerationInstance {
             .devices
             .of_instance(context.kind(), context.device_id())
             .map_err(language::Error::from)?;
-        let options =
-            Options { donate_kv_pools: true, pack_step_inputs: true, overlap_logits_copy: true };
-        let executor = Executor::new(device.clone(), options)?;
+        let executor = Executor::new(device.clone(), model.settings.execution)?;
         let rows = Rows::new(&device.artifact, model.swap_bytes())?;
         let geometry = Geometry::of(&device.artifact);
         let settings = scheduler_settings(model, &geometry, &rows, context.name());
@@ -126,7 +134,7 @@ impl GenerationInstance {
         for request in requests {
             let at = now_ns();
             match self.admit() {
-                Ok(()) => self.take(request, at),
+                Ok(place) => self.take(request, place, at),
                 Err(error) => self.refuse(request, error, at),
             }
         }
@@ -134,7 +142,7 @@ impl GenerationInstance {
     }
 
     /// Counts a request in, unless there are too many.
-    fn admit(&self) -> Result<(), Refused> {
+    fn admit(&self) -> Result<Place<'_>, Refused> {
         let mut inbox = self.shared.inbox.lock();
         if inbox.dead {
             return Err(Refused::unavailable(format!(
@@ -148,41 +156,29 @@ impl GenerationInstance {
             return Err(rejected(&self.model, &full));
         }
         inbox.inside += 1;
-        Ok(())
+        Ok(Place(&self.shared))
     }
 
-    fn take(&self, request: Request, at: u64) {
-        let plan = intake::read(&request, &self.model, &self.geometry, &self.client, at);
-        let incoming = match plan {
-            Ok(plan) => {
-                let max_tokens = plan.max_tokens;
-                match request.into_stream(&self.reports) {
-                    Ok(stream) => {
-                        let (job, prompt) = Job::new(&self.model, plan, stream);
-                        Some(Incoming { job, prompt, max_tokens })
-                    }
-                    // Answered already.
-                    Err(answered) => {
-                        answered.report(&self.reports, times(at));
-                        None
-                    }
-                }
-            }
-            Err(error) => {
-                self.refuse(request, error, at);
-                None
-            }
+    fn take(&self, request: Request, place: Place<'_>, at: u64) {
+        let plan = match intake::read(&request, &self.model, &self.geometry, &self.client, at) {
+            Ok(plan) => plan,
+            Err(error) => return self.refuse(request, error, at),
         };
+        let max_tokens = plan.max_tokens;
+        let stream = match request.into_stream(&self.reports) {
+            Ok(stream) => stream,
+            Err(answered) => return answered.report(&self.reports, times(at)),
+        };
+        let (job, prompt) = Job::new(&self.model, plan, stream);
         let mut inbox = self.shared.inbox.lock();
-        match incoming {
-            // The thread may have ended since.
-            Some(incoming) if !inbox.dead => inbox.requests.push(incoming),
-            dropped => {
-                inbox.inside = inbox.inside.saturating_sub(1);
-                drop(inbox);
-                drop(dropped);
-            }
+        // The thread may have ended since.
+        if inbox.dead {
+            drop(inbox);
+            drop((job, place));
+            return;
         }
+        inbox.requests.push(Incoming { job, prompt, max_tokens });
+        std::mem::forget(place);
     }
 
     fn refuse(&self, request: Request, error: Refused, at: u64) {
@@ -384,6 +380,7 @@ impl Worker {
         for (key, job) in &mut self.held {
             if !job.cancelled && job.is_abandoned() {
                 job.cancelled = true;
+                debug!("request {key}: its client has gone");
                 self.scheduler.cancel(Ticket(key as u64));
             }
         }

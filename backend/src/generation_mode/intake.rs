@@ -53,13 +53,17 @@ pub fn read(
         Prompt::Ids(ids) => (ids, None),
         Prompt::Text(text) => {
             let words = words()?;
-            let encoded = words.tokenizer.encode(&text, options.add_special_tokens);
+            let encoded = words.tokenizer.encode_prompt(
+                &text,
+                options.add_special_tokens,
+                model.facts.max_context,
+            );
             (encoded.map_err(|error| refused(&error))?, Some(text))
         }
         Prompt::Messages(messages) => {
             let words = words()?;
             let text = words.render(&messages).map_err(|error| refused(&error))?;
-            let encoded = words.tokenizer.encode(&text, false);
+            let encoded = words.tokenizer.encode_prompt(&text, false, model.facts.max_context);
             (encoded.map_err(|error| refused(&error))?, Some(text))
         }
     };

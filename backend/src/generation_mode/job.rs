@@ -222,7 +222,7 @@ impl Job {
 
     /// Takes the token's text in, and says whether the output ends with it.
     fn end_of(&mut self, token: i32, last: bool) -> Result<Option<Finish>, TextError> {
-        let may_end = self.progress.generated > self.options.min_tokens;
+        let may_end = self.progress.generated >= self.options.min_tokens;
         let ends = self.end_ids.contains(&token);
         let stops = ends || self.options.stop_token_ids.contains(&token);
         let text = &mut self.delta.text;

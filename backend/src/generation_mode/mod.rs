@@ -16,6 +16,7 @@ mod words;
 use std::sync::Arc;
 
 use tlaloc_artifact::Artifact;
+use tlaloc_generation::checkpoint;
 use tlaloc_generation::options::ModelFacts;
 use triton_backend::{MemoryUsage, ModelContext};
 
@@ -59,7 +60,7 @@ impl GenerationModel {
         check_served(&artifact, &settings)?;
         let directory = context.version_directory();
         let words = if config.takes_text { Words::load(&directory)? } else { None };
-        let end_ids = words::end_ids(&directory)?;
+        let end_ids = checkpoint::end_ids(&directory)?;
         let facts = ModelFacts {
             vocab_size: artifact.vocab_size(),
             max_context: artifact.max_context(),

@@ -1,7 +1,5 @@
 //! What turns text into a model's tokens and back, from the files in its version directory.
 
-use std::fmt::Display;
-use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -35,17 +33,13 @@ impl Words {
     /// What the version directory has; none without a tokenizer.
     ///
     /// # Errors
-    /// [`Error::Text`].
+    /// [`Error::Tokenizer`], [`Error::Template`].
     pub fn load(directory: &Path) -> Result<Option<Self>, Error> {
         if !directory.join(Tokenizer::FILE).exists() {
             return Ok(None);
         }
-        let wrong = |error: &dyn Display| Error::Text {
-            folder: directory.into(),
-            reason: error.to_string(),
-        };
-        let tokenizer = Tokenizer::load(directory).map_err(|error| wrong(&error))?;
-        let template = ChatTemplate::load(directory).map_err(|error| wrong(&error))?;
+        let tokenizer = Tokenizer::load(directory)?;
+        let template = ChatTemplate::load(directory)?;
         Ok(Some(Words { tokenizer: Arc::new(tokenizer), template }))
     }
 
@@ -75,27 +69,4 @@ impl Words {
     pub fn decode_one(&self, token: i32) -> String {
         self.tokenizer.decode(&[token], false).unwrap_or_default()
     }
-}
-
-/// The tokens that end an output: those of `generation_config.json` or `config.json`.
-pub fn end_ids(directory: &Path) -> Result<Vec<i32>, Error> {
-    for name in ["generation_config.json", "config.json"] {
-        let file = directory.join(name);
-        let Ok(text) = fs::read_to_string(&file) else { continue };
-        let wrong = |reason: String| Error::Text { folder: file.clone(), reason };
-        let json: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-        let id = |value: &Value| value.as_i64().and_then(|id| i32::try_from(id).ok());
-        match json.get("eos_token_id") {
-            None | Some(Value::Null) => continue,
-            Some(Value::Array(list)) => {
-                let ids: Option<Vec<i32>> = list.iter().map(id).collect();
-                return ids.ok_or_else(|| wrong("eos_token_id is no list of ids".to_owned()));
-            }
-            Some(other) => {
-                let one = id(other).map(|id| vec![id]);
-                return one.ok_or_else(|| wrong("eos_token_id is no token id".to_owned()));
-            }
-        }
-    }
-    Ok(Vec::new())
 }

@@ -14,21 +14,11 @@ use super::programs::{DeviceModel, Program, Source, elements};
 use super::rows::Rows;
 use super::timing::Medians;
 use crate::metrics::Memory;
+use crate::settings::ExecutionSettings;
 
 const MIB: usize = 1 << 20;
 /// Runs whose pool addresses are compared.
 const CHECKED_RUNS: u32 = 100;
-
-/// What of the model's settings concerns executions.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Hand the pools to executions.
-    pub donate_kv_pools: bool,
-    /// Write step inputs where the device reads them.
-    pub pack_step_inputs: bool,
-    /// Queue the copy of the logits behind the running execution.
-    pub overlap_logits_copy: bool,
-}
 
 /// Logits of one call, `[B, 1, vocab]` f32, until its batch is answered.
 pub enum Logits {
@@ -41,7 +31,7 @@ pub enum Logits {
 /// The pools of one instance and the memory that its executions need.
 pub struct Executor {
     model: Arc<DeviceModel>,
-    options: Options,
+    options: ExecutionSettings,
     pools: Vec<Buffer>,
     /// Where the pools were after the last run.
     addresses: Vec<Option<usize>>,
@@ -70,12 +60,15 @@ impl Executor {
     ///
     /// # Errors
     /// [`Error::Upload`].
-    pub fn new(model: Arc<DeviceModel>, options: Options) -> Result<Self, Error> {
+    pub fn new(model: Arc<DeviceModel>, options: ExecutionSettings) -> Result<Self, Error> {
         Self::prepare(model, options)
             .map_err(|source| Error::Upload { what: "the KV pools".to_owned(), source })
     }
 
-    fn prepare(model: Arc<DeviceModel>, options: Options) -> Result<Self, tlaloc_pjrt::Error> {
+    fn prepare(
+        model: Arc<DeviceModel>,
+        options: ExecutionSettings,
+    ) -> Result<Self, tlaloc_pjrt::Error> {
         let pools = model.zeroed_pools()?;
         let staged = options.pack_step_inputs && model.client.stages_inputs();
         let entries = model
@@ -304,7 +297,7 @@ fn launch(
     model: &DeviceModel,
     inputs: &Inputs,
     pools: &mut [Buffer],
-    options: Options,
+    options: ExecutionSettings,
     begin: Nanos,
 ) -> Result<Launched, tlaloc_pjrt::Error> {
     let filled = now_ns();

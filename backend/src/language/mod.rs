@@ -21,7 +21,7 @@ use tracing::info;
 use triton_backend::ModelContext;
 
 pub use error::Error;
-pub use executor::{Executor, Logits, Options};
+pub use executor::{Executor, Logits};
 pub use programs::DeviceModel;
 pub use rows::{RowUse, Rows};
 

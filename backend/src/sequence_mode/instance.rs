@@ -20,7 +20,7 @@ use super::error::Error;
 use super::intake::{self, Parsed, Wants};
 use crate::device;
 use crate::failpoint;
-use crate::language::{self, DeviceModel, Executor, Logits, Options};
+use crate::language::{self, DeviceModel, Executor, Logits};
 use crate::metrics::SequenceMetrics;
 
 /// A model instance. Dropping it runs what is queued, without waits, and joins its thread.
@@ -77,12 +77,7 @@ impl SequenceInstance {
             .devices
             .of_instance(context.kind(), context.device_id())
             .map_err(language::Error::from)?;
-        let options = Options {
-            donate_kv_pools: model.settings.donate_kv_pools,
-            pack_step_inputs: model.settings.pack_step_inputs,
-            overlap_logits_copy: model.settings.overlap_logits_copy,
-        };
-        let executor = Executor::new(device.clone(), options)?;
+        let executor = Executor::new(device.clone(), model.settings.execution)?;
         info!("{}", created(model, device, &executor));
         if model.settings.backend_batching && !model.config.max_queue_delay.is_zero() {
             warn!(

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    Error, Kind, MODEL_PLUGIN, SERVING_MANIFEST, Scope, Setting, Written, parameter, trimmed,
+    Error, ExecutionSettings, Kind, MODEL_PLUGIN, SERVING_MANIFEST, Scope, Setting, Written,
+    parameter, trimmed,
 };
 
 const MODES: &[&str] = &["sequence", "generate"];
@@ -123,6 +124,8 @@ pub struct GenerationSettings {
     pub serving_manifest: String,
     /// `pjrt_plugin_path`.
     pub plugin_path: Option<String>,
+    /// How its calls are executed.
+    pub execution: ExecutionSettings,
     /// `max_queue_size`.
     pub max_queue_size: usize,
     /// `max_running`.
@@ -172,6 +175,7 @@ impl GenerationSettings {
         Ok(GenerationSettings {
             serving_manifest: text(&SERVING_MANIFEST).unwrap_or_default(),
             plugin_path: text(&MODEL_PLUGIN),
+            execution: ExecutionSettings::read(config)?,
             max_queue_size: count(&MAX_QUEUE_SIZE)?,
             max_running,
             max_prefill_tokens_per_step: count(&MAX_PREFILL_TOKENS)?,
@@ -205,6 +209,11 @@ mod tests {
             GenerationSettings {
                 serving_manifest: "m.json".into(),
                 plugin_path: None,
+                execution: ExecutionSettings {
+                    donate_kv_pools: true,
+                    pack_step_inputs: true,
+                    overlap_logits_copy: true,
+                },
                 max_queue_size: 1024,
                 max_running: None,
                 max_prefill_tokens_per_step: 512,
