@@ -209,6 +209,11 @@ fn what_is_no_tokenizer_is_refused_by_name() {
         let error = Tokenizer::parse(content.as_bytes(), Path::new("a.json")).unwrap_err();
         assert!(matches!(error, TextError::Invalid { .. }), "{error}");
     }
+    // Ids are INT32 for a client. Once, each up to the largest was looked at.
+    let mut far = json_of(&fixtures().join("tokenizer.json"));
+    far["model"]["vocab"]["ß"] = json!(u32::MAX);
+    let error = Tokenizer::parse(far.to_string().as_bytes(), Path::new("a.json")).unwrap_err();
+    assert!(error.to_string().contains("4294967295"), "{error}");
     let strip = json!({"type": "Strip", "content": " ", "start": 0, "stop": 1});
     let replace = json!({"type": "Replace", "pattern": {"String": "ab"}, "content": ""});
     for (decoder, named) in [

@@ -1,5 +1,5 @@
 //! Test only: everything that reads what a stranger wrote (manifests, programs, configurations,
-//! requests, checkpoints) as a function of bytes that must not panic, whatever they are.
+//! requests, checkpoints, tokenizers, templates) as a function of bytes that must not panic, whatever they are.
 //!
 //! Two runners share these targets: `cargo fuzz`, which searches (`scripts/fuzz.sh`), and this crate's
 //! own test, which any toolchain runs: the inputs that once failed (`fuzz/regressions/TARGET/`), the
@@ -10,6 +10,7 @@ mod artifact;
 mod cache;
 mod checkpoint;
 mod configuration;
+mod generation;
 mod requests;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ pub use artifact::{bounded_manifest, entry_signature, serving_manifest};
 pub use cache::compile_cache;
 pub use checkpoint::{checkpoint_config, safetensors};
 pub use configuration::configuration;
+pub use generation::{chat_template, replies, sampler, tokenizer};
 pub use requests::requests;
 
 /// Something that reads bytes of a stranger.
@@ -53,7 +55,16 @@ pub const TARGETS: &[Target] = &[
     Target { name: "checkpoint_config", run: checkpoint_config, seeds: checkpoint::config_seeds },
     Target { name: "safetensors", run: safetensors, seeds: checkpoint::safetensors_seeds },
     Target { name: "compile_cache", run: compile_cache, seeds: cache::seeds },
+    Target { name: "tokenizer", run: tokenizer, seeds: generation::tokenizer_seeds },
+    Target { name: "replies", run: replies, seeds: generation::reply_seeds },
+    Target { name: "chat_template", run: chat_template, seeds: generation::chat_template_seeds },
+    Target { name: "sampler", run: sampler, seeds: generation::sampler_seeds },
 ];
+
+/// A fixture of the end-to-end tests.
+fn fixture(path: &str) -> Vec<u8> {
+    std::fs::read(repository("tests/fixtures").join(path)).unwrap()
+}
 
 /// A path in this repository.
 fn repository(path: &str) -> PathBuf {

@@ -129,4 +129,8 @@ replays! {
     checkpoint_config
     safetensors
     compile_cache
+    tokenizer
+    replies
+    chat_template
+    sampler
 }

@@ -100,18 +100,23 @@ impl Tokenizer {
     /// From the file's content; `path` is what errors call it.
     pub fn parse(bytes: &[u8], path: &Path) -> Result<Tokenizer, TextError> {
         let invalid = |reason: String| TextError::Invalid { path: path.into(), reason };
-        let mut library: Library =
+        // The library panics on what is no JSON.
+        let json: serde_json::Value =
             serde_json::from_slice(bytes).map_err(|error| invalid(error.to_string()))?;
+        let mut library: Library =
+            serde_json::from_value(json).map_err(|error| invalid(error.to_string()))?;
         // Some checkpoints were saved with them; a prompt is taken as it is.
         library.with_truncation(None).map_err(|error| invalid(error.to_string()))?;
         library.with_padding(None);
         let decoder = Decoder::of(library.get_decoder())
             .map_err(|decoder| TextError::NoStream { path: path.into(), decoder })?;
-        let added = library.get_added_vocabulary().get_vocab().values().copied().max();
-        let added = added.map_or(0, |largest| largest as usize + 1);
-        let vocab_size = added.max(library.get_vocab_size(false));
-        let names = (0..vocab_size).filter_map(|id| library.id_to_token(u32::try_from(id).ok()?));
-        let longest = names.map(|name| name.len()).max().unwrap_or_default();
+        let vocabulary = library.get_vocab(true);
+        let largest = vocabulary.values().copied().max().unwrap_or_default();
+        if i32::try_from(largest).is_err() {
+            return Err(invalid(format!("it has the token id {largest}, above {}", i32::MAX)));
+        }
+        let vocab_size = if vocabulary.is_empty() { 0 } else { largest as usize + 1 };
+        let longest = vocabulary.keys().map(String::len).max().unwrap_or_default();
         Ok(Tokenizer { library, decoder, vocab_size, longest })
     }
 
