@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Run the rooms that have unsafe code, and those that have none, under what watches memory.
+#
+#   scripts/sanitizers.sh [address] [thread] [miri]
+#
+#   address   AddressSanitizer: the tests of triton/ with the mock host, of pjrt/ with the real plugin
+#             behind our calls, and of the backend on pjrt-null
+#   thread    ThreadSanitizer: the tests of triton/ with the mock host, and of the backend on pjrt-null.
+#             The real plugin is not built for it: its threads synchronise unseen, and all of it
+#             would be reported
+#   miri      the interpreter: the pure rooms artifact/ and engine/, with few random cases. It calls no
+#             C code, so triton/ and pjrt/ are not for it
+#
+# Without a name all three. Needs the nightly toolchain with rust-src (the standard library is built
+# anew, or ThreadSanitizer does not see its locks) and miri:
+#   rustup toolchain install nightly --component rust-src --component miri
+
+set -euo pipefail
+# shellcheck source=scripts/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+checks=()
+for argument in "$@"; do
+  case $argument in
+    -h | --help)
+      usage
+      exit
+      ;;
+    address | thread | miri) checks+=("$argument") ;;
+    *) die "unknown argument '$argument'; see --help" ;;
+  esac
+done
+[[ ${#checks[@]} -gt 0 ]] || checks=(address thread miri)
+
+load_environment
+cd "$ROOT"
+host=$(rustc -vV | sed -n 's/^host: //p')
+
+# sanitized KIND PACKAGES AND OPTIONS...
+sanitized() {
+  local kind=$1
+  shift
+  RUSTFLAGS="-Zsanitizer=$kind" cargo +nightly test -Zbuild-std --locked --target "$host" \
+    --target-dir "$TARGET/sanitizers/$kind" "$@"
+}
+
+for check in "${checks[@]}"; do
+  say "$check"
+  case $check in
+    address)
+      # The plugin keeps what it has allocated until the process ends.
+      ASAN_OPTIONS=detect_leaks=1 sanitized address -p triton-backend -p triton-mock-host
+      ASAN_OPTIONS=detect_leaks=0 sanitized address -p tlaloc-pjrt -p pjrt-fault
+      ASAN_OPTIONS=detect_leaks=0 TLALOC_HOST_WORK_STEPS=yes \
+        sanitized address -p triton-tlaloc --test host_work
+      ;;
+    thread)
+      sanitized thread -p triton-backend -p triton-mock-host
+      TLALOC_HOST_WORK_STEPS=yes sanitized thread -p triton-tlaloc --test host_work
+      ;;
+    miri)
+      PROPTEST_CASES=4 TLALOC_SIM_SCHEDULES=3 MIRIFLAGS=-Zmiri-disable-isolation \
+        cargo +nightly miri test --locked --target-dir "$TARGET/sanitizers/miri" \
+        -p tlaloc-artifact -p tlaloc-engine
+      ;;
+  esac
+done
+say "nothing was found"
