@@ -35,6 +35,7 @@ def folder(tmp_path_factory):
 def server(repository, artifact, folder):
     for name in ("counted", "other", "dying"):
         repository.add(artifact, name)
+    repository.add(artifact, "generating", "--mode", "generate")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TLALOC_TEST_INSTANCE_PANIC", "dying")
         patch.setenv("TLALOC_COMPILE_CACHE_DIR", str(folder))
@@ -206,6 +207,39 @@ def test_programs_are_counted_by_where_they_came_from(server, loaded, artifact, 
     for file in folder.iterdir():
         file.unlink()
     assert found() == [0, bodies]
+
+
+# Prompt and tokens of each request; two kinds of traffic are each other's control.
+@pytest.mark.parametrize("requests", [[(5, 4), (20, 1)], [(7, 3)]])
+def test_generated_tokens_are_counted(server, loaded, requests):
+    name = "generating"
+    loaded(name)
+
+    def generate(status, **keys):
+        body = json.dumps({"temperature": 0.0, "ignore_eos": True, **keys})
+        found, text = server.request("POST", f"/v2/models/{name}/generate", body)
+        assert found == status, text
+
+    for prompt, tokens in requests:
+        generate(200, input_ids=[3 + i % 90 for i in range(prompt)], max_tokens=tokens)
+    generate(400, input_ids=[3], max_tokens=10 * CONTEXT)
+    metrics = server.metrics()
+
+    def value(metric, **labels):
+        return of_instance(metrics, name, metric, **labels)
+
+    later = sum(tokens - 1 for _, tokens in requests)
+    assert value("time_to_first_token_seconds_count") == len(requests)
+    assert value("inter_token_latency_seconds_count") == later
+    assert value("decode_tokens_total") == later
+    assert value("prefill_tokens_total") == sum(prompt for prompt, _ in requests)
+    assert value("requests_finished_total", finish_reason="length") == len(requests)
+    assert value("requests_finished_total", finish_reason="error") == 0
+    assert value("refusals_total", reason="malformed") == 1
+    assert value("preemptions_total", preemption_type="swap") == 0
+    assert value("kv_cache_block_metrics", kv_cache_block_type="used") == 0
+    for kind in ("running", "waiting", "preempted", "swapped"):
+        assert value("request_metrics", request_type=kind) == 0
 
 
 def test_server_8663_a_reload_takes_no_metric_from_others(server, loaded):

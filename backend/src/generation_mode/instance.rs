@@ -7,12 +7,12 @@ use std::thread::JoinHandle;
 use parking_lot::{Condvar, Mutex};
 use slab::Slab;
 use tlaloc_engine::generation::{
-    End, Policy, PromptLookup, Rejection, Scheduler, Settings, Step, Submission, Verdicts,
+    Counts, End, Policy, PromptLookup, Rejection, Scheduler, Settings, Step, Submission, Verdicts,
 };
 use tlaloc_engine::{CallFailure, Code, Geometry, Level, Outcome, Ticket};
 use tlaloc_generation::sampler::{SampleError, Scratch};
 use tlaloc_pjrt::Client;
-use tracing::{Span, debug, error, info};
+use tracing::{Span, debug, error, info, warn};
 use triton_backend::{
     Error as Refused, Instance, InstanceContext, Request, Requests, Times, now_ns,
 };
@@ -21,7 +21,10 @@ use super::GenerationModel;
 use super::error::Error;
 use super::intake;
 use super::job::{Job, NoToken};
+use crate::device;
+use crate::failpoint;
 use crate::language::{self, Executor, Logits, Rows};
+use crate::metrics::GenerationMetrics;
 use crate::settings::Speculation;
 
 const MIB: usize = 1 << 20;
@@ -33,6 +36,7 @@ pub struct GenerationInstance {
     geometry: Geometry,
     client: Arc<Client>,
     reports: Instance,
+    metrics: Arc<GenerationMetrics>,
     name: String,
     /// Requests that may be inside, and those of them that may wait.
     limits: Limits,
@@ -99,7 +103,15 @@ impl GenerationInstance {
         let client = device.client.clone();
         let shared = Arc::new(Shared::default());
         let reports = context.instance();
+        let memory = executor.memory();
+        let held = device::memory_usage(&client, memory.pools + memory.step_inputs);
+        reports.report_memory_usage(&[held]);
+        let owner = model.owner.instance(context);
+        let metrics = Arc::new(GenerationMetrics::new(&owner, &geometry, &memory));
         let worker = Worker {
+            metrics: metrics.clone(),
+            counted: Counts::default(),
+            panics: failpoint::instance_panics(&model.name),
             shared: shared.clone(),
             model: model.clone(),
             reports: reports.clone(),
@@ -123,6 +135,7 @@ impl GenerationInstance {
             geometry,
             client,
             reports,
+            metrics,
             name: context.name().to_owned(),
             limits,
             thread: Some(thread),
@@ -183,6 +196,7 @@ impl GenerationInstance {
 
     fn refuse(&self, request: Request, error: Refused, at: u64) {
         debug!("refused a request: {error}");
+        self.metrics.refused_with(error.code());
         request.fail(error).report(&self.reports, times(at));
     }
 
@@ -275,6 +289,11 @@ struct Worker {
     model: Arc<GenerationModel>,
     reports: Instance,
     client: Arc<Client>,
+    metrics: Arc<GenerationMetrics>,
+    /// What metrics have of the scheduler's counts.
+    counted: Counts,
+    /// See [`failpoint`].
+    panics: bool,
     scheduler: Scheduler,
     executor: Executor,
     rows: Rows,
@@ -300,6 +319,7 @@ struct Sampled {
 
 impl Worker {
     fn run(mut self) {
+        self.show();
         let ended = catch_unwind(AssertUnwindSafe(|| while self.step() {}));
         if ended.is_err() {
             error!(
@@ -314,6 +334,10 @@ impl Worker {
             drop(waiting);
             self.received.clear();
             self.held.clear();
+            // Servers that do not ask whether the instance is ready know by this.
+            if let Err(error) = self.reports.unload_model() {
+                warn!("the model stays ready for those who ask the server: {error}");
+            }
         }
     }
 
@@ -335,6 +359,7 @@ impl Worker {
             Step::RestorePools => {
                 let restored = self.executor.restore_pools().map_err(|error| error.to_string());
                 self.scheduler.restored(restored);
+                self.show();
             }
             Step::Idle => self.park(),
             Step::Stopped => return false,
@@ -369,6 +394,7 @@ impl Worker {
                 }
                 Err(rejection) => {
                     self.answered += 1;
+                    self.metrics.rejected(&rejection);
                     job.fail(rejected(&self.model, &rejection), &self.reports);
                 }
             }
@@ -396,9 +422,15 @@ impl Worker {
 
     /// Runs a call, chooses its rows' tokens and sends them.
     fn call(&mut self) {
+        if self.panics {
+            failpoint::panic();
+        }
         let (mut outcome, logits) = self.executor.run(&self.scheduler);
         let (start, end) = (outcome.compute_start, outcome.compute_end);
-        let rows = self.scheduler.call().rows().len();
+        let call = self.scheduler.call();
+        let rows = call.rows().len();
+        let tokens = call.rows().map(|row| row.tokens.len()).sum();
+        self.metrics.calls.add(call.entry, rows, tokens, &outcome);
         self.sampling.verdicts.clear();
         self.sampling.rows.clear();
         if outcome.result.is_ok()
@@ -407,6 +439,8 @@ impl Worker {
             outcome.result = Err(CallFailure::Copy { message });
         }
         self.scheduler.complete(outcome, &self.sampling.verdicts);
+        // Before the answers: whoever has one finds it counted.
+        self.show();
         let mut rows_sampled = std::mem::take(&mut self.sampling.rows);
         for (ticket, failure) in rows_sampled.drain(..) {
             self.deliver(ticket, failure);
@@ -414,6 +448,12 @@ impl Worker {
         self.sampling.rows = rows_sampled;
         let times = Times { start, compute_start: start, compute_end: end, end: now_ns() };
         self.reports.report_batch(rows as u64, times);
+    }
+
+    /// Shows what metrics show between calls.
+    fn show(&mut self) {
+        let inbox = self.shared.inbox.lock().requests.len();
+        self.metrics.show(self.scheduler.counts(), &mut self.counted, inbox);
     }
 
     /// Chooses the next tokens of the call's rows.
@@ -438,6 +478,7 @@ impl Worker {
                 let drafts = row.tokens.get(row.tokens.len() - row.drafts..).unwrap_or_default();
                 let first = (index + 1) * columns - 1 - row.drafts;
                 tokens.clear();
+                let previous = job.last_token();
                 let mut failure = None;
                 for column in 0..=row.drafts {
                     let at = (first + column) * row_bytes;
@@ -453,6 +494,7 @@ impl Worker {
                         break;
                     }
                 }
+                self.metrics.tokens(job.arrival(), previous, now, tokens.len());
                 job.drafted(row.drafts, tokens.len().saturating_sub(1));
                 match failure {
                     None => verdicts.push_tokens(tokens, job.is_finished()),
@@ -484,6 +526,7 @@ impl Worker {
         }
         let job = self.held.remove(key);
         self.answered += 1;
+        self.metrics.finished(job.finish_reason().filter(|_| failure.is_none()));
         match failure {
             None => job.finish(&self.reports, &self.client),
             Some(error) => {
@@ -504,9 +547,11 @@ impl Worker {
     fn answer_ended(&mut self) {
         let mut ended = std::mem::take(&mut self.sampling.ended);
         ended.extend(self.scheduler.ended());
+        self.show();
         for ended in ended.drain(..) {
             let Some(job) = self.held.try_remove(key(ended.ticket)) else { continue };
             self.answered += 1;
+            self.metrics.ended(&ended.end);
             let tokens = job.generated();
             let name = &self.model.name;
             let error = match ended.end {

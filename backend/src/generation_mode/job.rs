@@ -257,6 +257,16 @@ impl Job {
         self.finish.is_some()
     }
 
+    /// Why it has ended.
+    pub fn finish_reason(&self) -> Option<&'static str> {
+        self.finish.as_ref().map(|finish| finish.reason)
+    }
+
+    /// When its last token was chosen; 0: none yet.
+    pub fn last_token(&self) -> Nanos {
+        self.progress.last_token
+    }
+
     /// Tokens generated so far.
     pub fn generated(&self) -> usize {
         self.progress.generated

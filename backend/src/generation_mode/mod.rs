@@ -44,6 +44,8 @@ pub struct GenerationModel {
     end_ids: Vec<i32>,
     /// Tokenizer and chat template, if it has any.
     words: Option<Words>,
+    /// Whose metrics they are.
+    owner: Owner,
     /// Programs and weights, by device ordinal.
     devices: PerDevice<Arc<DeviceModel>>,
 }
@@ -76,7 +78,7 @@ impl GenerationModel {
         let devices =
             language::load(&artifact, &config.ordinals, plugin, server, rows, &owner, &mode)?;
         let name = context.name().to_owned();
-        Ok(GenerationModel { name, config, settings, facts, end_ids, words, devices })
+        Ok(GenerationModel { name, config, settings, facts, end_ids, words, owner, devices })
     }
 
     /// What it holds beside its instances.

@@ -1,8 +1,9 @@
 //! The backend's metrics on the server's metrics port.
 //!
 //! `table` describes them; this file makes their families and what all modes count, `language` what
-//! language models add. Values are set once per execution or batch, and setting one allocates nothing.
+//! language models add, `generation` what generation mode does. Values are set once per execution or batch, and setting one allocates nothing.
 
+mod generation;
 mod language;
 pub mod table;
 
@@ -10,6 +11,7 @@ use std::sync::LazyLock;
 
 use triton_backend::{Counter, Gauge, Histogram, InstanceContext, MetricFamily, ModelContext};
 
+pub use generation::GenerationMetrics;
 pub use language::{CallMetrics, Memory, PoolMetrics, SequenceMetrics};
 use table::{Description, Kind};
 
@@ -36,6 +38,11 @@ struct Families {
     execution_failures: MetricFamily<Counter>,
     cache_hits: MetricFamily<Counter>,
     cache_misses: MetricFamily<Counter>,
+    first_token: MetricFamily<Histogram>,
+    next_token: MetricFamily<Histogram>,
+    preemptions: MetricFamily<Counter>,
+    finished: MetricFamily<Counter>,
+    drafts: MetricFamily<Counter>,
 }
 
 impl Families {
@@ -65,6 +72,11 @@ impl Families {
             execution_failures: counters(&table::EXECUTION_FAILURES),
             cache_hits: counters(&table::CACHE_HITS),
             cache_misses: counters(&table::CACHE_MISSES),
+            first_token: histograms(&table::FIRST_TOKEN),
+            next_token: histograms(&table::NEXT_TOKEN),
+            preemptions: counters(&table::PREEMPTIONS),
+            finished: counters(&table::FINISHED),
+            drafts: counters(&table::DRAFTS),
         }
     }
 }

@@ -170,6 +170,7 @@ pub const REFUSALS: Description = metric(
                 "pools",
                 "copy",
                 "queue_full",
+                "stopping",
             ],
         },
     ],
