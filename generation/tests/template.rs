@@ -98,21 +98,21 @@ fn messages_are_refused_by_place() {
     let image = json!([{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]);
     let long = "x".repeat(500);
     for (messages, named) in [
-        (json!([]), "messages is empty"),
+        (json!([]), "an empty list"),
         (json!({"role": "user", "content": ""}), "no JSON list"),
         (json!("hello"), "no JSON list"),
-        (json!([1]), "messages[0]: it is 1;"),
-        (json!([{"role": "user", "content": ""}, "b"]), "messages[1]: it is \"b\";"),
-        (json!([{"content": "a"}]), "messages[0]: role is missing"),
-        (json!([{"role": "", "content": "a"}]), "messages[0]: role is \"\""),
-        (json!([{"role": 3, "content": "a"}]), "messages[0]: role is 3"),
-        (json!([{"role": "user"}]), "messages[0]: content is missing"),
-        (json!([{"role": "user", "content": null}]), "messages[0]: content is null"),
-        (json!([{"role": "user", "content": 5}]), "messages[0]: content is 5"),
-        (image, "messages[0]: the type of a part of content is \"image_url\""),
+        (json!([1]), "message 0, whose JSON is 1, not"),
+        (json!([{"role": "user", "content": ""}, "b"]), "message 1, whose JSON is \"b\","),
+        (json!([{"content": "a"}]), "message 0, whose role is missing"),
+        (json!([{"role": "", "content": "a"}]), "message 0, whose role is \"\""),
+        (json!([{"role": 3, "content": "a"}]), "message 0, whose role is 3"),
+        (json!([{"role": "user"}]), "message 0, whose content is missing"),
+        (json!([{"role": "user", "content": null}]), "message 0, whose content is null"),
+        (json!([{"role": "user", "content": 5}]), "message 0, whose content is 5"),
+        (image, "message 0, whose content has a part whose type is \"image_url\""),
         (
             json!([{"role": "user", "content": [{"type": "text"}]}]),
-            "messages[0]: the text of a part of content is missing",
+            "message 0, whose content has a part whose text is missing",
         ),
         (json!([{"role": "user", "content": {"long": long}}]), "x…"),
     ] {

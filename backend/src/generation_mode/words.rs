@@ -4,9 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use serde_json::Value;
 use tlaloc_generation::options::GenerationOptions;
-use tlaloc_generation::template::{ChatTemplate, Messages, MessagesError, TemplateError};
+use tlaloc_generation::template::{ChatTemplate, Messages, TemplateError};
 use tlaloc_generation::text::{StopStrings, Stream, Tokenizer};
 
 use super::error::Error;
@@ -16,17 +15,6 @@ pub struct Words {
     /// The tokenizer.
     pub tokenizer: Arc<Tokenizer>,
     template: Option<ChatTemplate>,
-}
-
-/// Why a conversation has no text.
-#[derive(Debug, thiserror::Error)]
-pub enum Unrendered {
-    /// The messages are not as they should be.
-    #[error(transparent)]
-    Messages(#[from] MessagesError),
-    /// The template does not take them.
-    #[error(transparent)]
-    Template(#[from] TemplateError),
 }
 
 impl Words {
@@ -53,10 +41,9 @@ impl Words {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn render(&self, messages: &Value) -> Result<String, Unrendered> {
-        let messages = Messages::parse(&messages.to_string())?;
+    pub fn render(&self, messages: &Messages) -> Result<String, TemplateError> {
         let Some(template) = &self.template else { return Ok(String::new()) };
-        Ok(template.render(&messages, true, SystemTime::now())?)
+        template.render(messages, true, SystemTime::now())
     }
 
     /// The text of one request's tokens, as they come.

@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use serde_json::Value as Json;
-
 use super::model::ModelFacts;
 use super::request::Draft;
 use super::value::Source;
+use crate::template::Messages;
 
 /// Element type of a tensor, as a model's configuration names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,7 +132,7 @@ pub(super) enum Kind {
     /// A number of alternatives, or a flag.
     LogProbabilities(fn(&mut Draft, LogProbabilities)),
     /// A JSON array of messages.
-    Messages(fn(&mut Draft, Json)),
+    Messages(fn(&mut Draft, Messages)),
     /// A JSON object of other keys.
     SamplingParameters,
     /// Accepted with the one value that changes nothing, if there is one.

@@ -10,6 +10,7 @@ use super::model::ModelFacts;
 use super::request::Draft;
 use super::table::{self, find};
 use super::value::{Given, Source, Value};
+use crate::template::{Messages, MessagesError};
 
 /// Reads every given value.
 pub(super) fn read(given: &[Given], model: &ModelFacts) -> Result<Draft, Error> {
@@ -240,19 +241,20 @@ impl Reading<'_> {
         }
     }
 
-    fn messages(&self) -> Result<Json, Error> {
-        let json = self.json()?;
-        let Json::Array(messages) = &json else { return Err(self.wrong_type()) };
-        if messages.is_empty() {
-            return Err(self.range());
-        }
-        for (at, message) in messages.iter().enumerate() {
-            let role = message.get("role").and_then(Json::as_str);
-            if role.is_none() || message.get("content").is_none() {
-                return Err(self.outside(format!("{} at {at}", Value::Json(message.clone()))));
-            }
-        }
-        Ok(json)
+    fn messages(&self) -> Result<Messages, Error> {
+        let text = match &self.given.value {
+            Value::Json(json) => json.to_string(),
+            _ => self.text()?,
+        };
+        Messages::parse(&text).map_err(|error| match error {
+            MessagesError::NotJson { .. } => Error::Type {
+                source_kind: self.given.source,
+                key: self.given.key.clone(),
+                found: format!("{}, {error}", self.given.value),
+                expected: self.key.range(Some(self.model)),
+            },
+            error => self.outside(error.to_string()),
+        })
     }
 
     /// The members of `sampling_parameters`.

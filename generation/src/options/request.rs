@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use serde_json::Value as Json;
-
 use super::error::Error;
 use super::key::LogProbabilities;
 use super::model::ModelFacts;
@@ -11,6 +9,7 @@ use super::parse;
 use super::reply::{Reply, Wants};
 use super::value::Given;
 use crate::sampler::Sampling;
+use crate::template::Messages;
 
 /// Tokens generated when `max_tokens` is absent, if the context has room for them.
 pub const DEFAULT_MAX_TOKENS: usize = 16;
@@ -33,8 +32,8 @@ pub enum Prompt {
     Text(String),
     /// Token ids below the model's vocabulary size.
     Ids(Vec<i32>),
-    /// A JSON array of objects with a role and a content, for the chat template.
-    Messages(Json),
+    /// A conversation, for the chat template.
+    Messages(Messages),
 }
 
 /// Which token ends generation besides stop tokens.
@@ -201,7 +200,7 @@ pub(super) struct Draft {
     pub(super) options: GenerationOptions,
     pub(super) text: Option<String>,
     pub(super) ids: Option<Vec<i32>>,
-    pub(super) messages: Option<Json>,
+    pub(super) messages: Option<Messages>,
     pub(super) input_length: Option<i128>,
     pub(super) temperature: Option<f32>,
     pub(super) end_id: Option<i32>,
@@ -486,6 +485,6 @@ fn shown(prompt: &Prompt) -> String {
     match prompt {
         Prompt::Text(text) => super::value::Value::text(text.as_str()).to_string(),
         Prompt::Ids(ids) => format!("{} ids", ids.len()),
-        Prompt::Messages(json) => super::value::Value::Json(json.clone()).to_string(),
+        Prompt::Messages(messages) => super::value::Value::text(messages.to_json()).to_string(),
     }
 }

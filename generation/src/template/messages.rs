@@ -5,23 +5,23 @@ use minijinja::value::ValueKind;
 
 /// A conversation: JSON `[{"role": …, "content": …}, …]`. Content is text, or a list of parts
 /// `{"type": "text", "text": …}`, which become one text with a line break between them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Messages(pub(super) Value);
 
-/// What is wrong with a request's messages.
+/// What a request has in place of messages.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessagesError {
     /// It cannot be read at all.
-    #[error("messages is no JSON list of messages: {reason}")]
+    #[error("no JSON list of messages: {reason}")]
     NotJson {
         /// What the parser says.
         reason: String,
     },
     /// There is nothing to answer.
-    #[error("messages is empty; it takes one message at least")]
+    #[error("an empty list")]
     Empty,
     /// One message is not as it should be.
-    #[error("messages[{index}]: {what} is {found}; it has to be {expected}")]
+    #[error("message {index}, whose {what} is {found}, not {expected}")]
     Message {
         /// Its place, from 0.
         index: usize,
@@ -51,6 +51,11 @@ impl Messages {
         Ok(Messages(Value::from(checked.collect::<Result<Vec<_>, _>>()?)))
     }
 
+    /// As JSON, with the content of each as one text.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(&self.0).unwrap_or_default()
+    }
+
     /// Who speaks, in order.
     pub(super) fn roles(&self) -> String {
         let role = |message: &Value| Some(message.get_attr("role").ok()?.as_str()?.to_owned());
@@ -72,7 +77,7 @@ const CONTENT: &str = "text, or a list of {\"type\": \"text\", \"text\": …}";
 /// The message with its content as one text.
 fn check(message: &Value) -> Result<Value, Wrong> {
     if message.kind() != ValueKind::Map {
-        return Err(("it", message.clone(), "{\"role\": …, \"content\": …}"));
+        return Err(("JSON", message.clone(), "{\"role\": …, \"content\": …}"));
     }
     let key = |name| message.get_attr(name).unwrap_or_default();
     let role = key("role");
@@ -97,12 +102,12 @@ fn text_of_parts(parts: &Value) -> Result<String, Wrong> {
         let key = |name| part.get_attr(name).unwrap_or_default();
         let kind = key("type");
         if kind.as_str() != Some("text") {
-            return Err(("the type of a part of content", kind, "\"text\""));
+            return Err(("content has a part whose type", kind, "\"text\""));
         }
         let text = key("text");
         match text.as_str() {
             Some(text) => texts.push(text.to_owned()),
-            None => return Err(("the text of a part of content", text, "text")),
+            None => return Err(("content has a part whose text", text, "text")),
         }
     }
     Ok(texts.join("\n"))
