@@ -83,7 +83,7 @@ class Http:
 
     def generate(self, **keys):
         """One response."""
-        status, text = self.server.request("POST", f"{self.path}/generate", json.dumps(keys))
+        status, text = self.server.request("POST", f"{self.path}/generate", body(keys))
         if status != 200:
             raise Refused(status, json.loads(text)["error"])
         return Reply([of_json(json.loads(text))])
@@ -96,16 +96,26 @@ class Http:
     @contextmanager
     def opened(self, **keys):
         """The responses one by one; leaving the context closes the connection."""
-        port, body = self.server.http_port, json.dumps(keys)
+        port = self.server.http_port
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT)
         try:
-            connection.request("POST", f"{self.path}/generate_stream", body)
+            connection.request("POST", f"{self.path}/generate_stream", body(keys))
             response = connection.getresponse()
             if response.status != 200:
                 raise Refused(response.status, json.loads(response.read())["error"])
             yield events(response)
         finally:
             connection.close()
+
+
+def body(keys):
+    """JSON of a request. Tensors of BYTES hold text, so JSON in them is text."""
+    return json.dumps({name: as_text(name, value) for name, value in keys.items()})
+
+
+def as_text(name, value):
+    holds_json = name in ("messages", "sampling_parameters", "logit_bias")
+    return json.dumps(value) if holds_json and not isinstance(value, str) else value
 
 
 def events(response):
@@ -119,15 +129,15 @@ def events(response):
 
 
 # Types of tensors that Python's own do not tell.
-TYPES = {"seed": "UINT64", "priority": "UINT64", "timeout": "UINT64"}
+UINT64 = ("seed", "priority", "timeout")
+STRINGS = ("stop", "stop_words", "bad_words")
 
 
 def tensor(name, value, batched):
     """An input of a request."""
-    if isinstance(value, dict) or name in ("messages", "sampling_parameters"):
-        value = json.dumps(value)
+    value = as_text(name, value)
     values = value if isinstance(value, list) else [value]
-    if values and isinstance(values[0], (str, bytes)):
+    if name in STRINGS or (values and isinstance(values[0], (str, bytes))):
         array, kind = (
             np.array([v.encode() if isinstance(v, str) else v for v in values], object),
             "BYTES",
@@ -136,7 +146,7 @@ def tensor(name, value, batched):
         array, kind = np.array(values, bool), "BOOL"
     elif values and isinstance(values[0], float):
         array, kind = np.array(values, np.float32), "FP32"
-    elif TYPES.get(name) == "UINT64":
+    elif name in UINT64:
         array, kind = np.array(values, np.uint64), "UINT64"
     else:
         array, kind = np.array(values, np.int32), "INT32"
