@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::Features::{self, Linear, Plain, Speculative, Windowed};
+use common::Features::{self, Linear, Plain, Speculative, Verifying, Windowed};
 use common::{beside, read_json, small};
 use serde_json::{Value, json};
 use tlaloc_artifact::{Artifact, EntryKind, SchemaVersion};
@@ -566,6 +566,47 @@ fn chain_outputs_are_all_or_none() {
     assert!(error.contains("all there or none; missing: NEXT_TOKEN_IDS"), "{error}");
     let error = without(&["ACCEPTED"]).unwrap_err().to_string();
     assert!(error.contains("no output has role ACCEPTED"), "{error}");
+}
+
+/// Verify entries: prefill entries whose logits are those of every token.
+#[test]
+fn every_tokens_logits_are_for_prefill_entries_without_state() {
+    let (_dir, path) = small(Verifying);
+    let artifact = Artifact::open(&path).unwrap();
+    let entries = artifact.entries().iter().map(|e| (e.id.as_str(), e.logits_columns));
+    let expected = [
+        ("decode_b1_c4", 1),
+        ("decode_b2_c4", 1),
+        ("prefill_b1_c4", 1),
+        ("prefill_b1_c4_t2", 1),
+        ("prefill_b1_c4_t2_verify", 2),
+    ];
+    assert_eq!(entries.collect::<Vec<_>>(), expected);
+    let with = |features, entry: usize, columns: u64| {
+        let (_dir, path) = small(features);
+        let mut m = read_json(&path);
+        slot(&mut m, entry, "outputs", "LOGITS")["type"]["dims"][1] = json!(columns);
+        Artifact::open(&beside(&path, &m)).map(|a| a.entries()[entry].logits_columns)
+    };
+    assert_eq!(with(Plain, 2, 4).unwrap(), 4);
+    assert_eq!(with(Windowed, 2, 4).unwrap(), 4);
+    for (features, entry, columns) in [(Plain, 0, 2), (Plain, 2, 2), (Plain, 2, 5), (Linear, 2, 4)]
+    {
+        let error = with(features, entry, columns).unwrap_err().to_string();
+        let found = format!("is tensor<1x{columns}x11xf32>, but the entry's sizes make it");
+        assert!(error.contains(&found), "{error}");
+    }
+}
+
+#[test]
+fn verify_entries_are_no_prefill_entries() {
+    let (_dir, path) = small(Verifying);
+    let mut m = read_json(&path);
+    let entries = m["entries"].as_array_mut().unwrap();
+    entries.drain(2..4);
+    let artifact = Artifact::open(&beside(&path, &m)).unwrap();
+    assert_eq!(artifact.entries().len(), 3);
+    assert_eq!((artifact.max_prefill_batch(), artifact.max_prefill_tokens()), (0, 0));
 }
 
 #[test]

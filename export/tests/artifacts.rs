@@ -12,6 +12,7 @@ use common::{Checkpoint, export_to, tiny, tiny_names, tree};
 use safetensors::Dtype;
 use tlaloc_artifact::Artifact;
 use tlaloc_export::ExportOptions;
+use tlaloc_export::inspect::Summary;
 use tlaloc_export::plan::{KvDType, PlanOptions};
 use tlaloc_export::quantise::WeightQuant;
 use tlaloc_export::slots::{WeightDType, WeightLayout};
@@ -277,6 +278,48 @@ fn smaller_chunks_give_further_entries() {
     assert_eq!(ids[12..], ["prefill_b2_c32_t8", "prefill_b2_c64_t8"]);
 }
 
+/// One row, and as many as decode at once, for every context.
+#[test]
+fn verify_chunks_give_further_entries() {
+    let dir = tempfile::tempdir().unwrap();
+    let export = |name: &str, verify_chunk| {
+        let plan = PlanOptions { verify_chunk, ..PlanOptions::default() };
+        let out = dir.path().join(name);
+        export_to(&tiny("llama"), &out, ExportOptions { plan, ..ExportOptions::default() })
+            .unwrap();
+        open(&out)
+    };
+    let (plain, verifying) = (export("plain", None), export("verifying", Some(3)));
+    let ids = |artifact: &Artifact| -> Vec<String> {
+        artifact.entries().iter().map(|entry| entry.id.clone()).collect()
+    };
+    let verify = [
+        "prefill_b1_c32_t4_verify",
+        "prefill_b1_c64_t4_verify",
+        "prefill_b2_c32_t4_verify",
+        "prefill_b2_c64_t4_verify",
+    ];
+    assert_eq!(ids(&verifying), [ids(&plain), verify.map(str::to_owned).to_vec()].concat());
+    for entry in &verifying.entries()[ids(&plain).len()..] {
+        assert_eq!((entry.logits_columns, entry.outputs[0].tensor.dims()[1]), (4, 4));
+    }
+    let summary = Summary(&verifying).to_string();
+    assert!(summary.contains("1 row of up to 32 positions, 4 tokens a call, to verify drafts"));
+    // Everything else is the same, and so is the model.
+    assert_eq!(verifying.model_hash(), plain.model_hash());
+    assert_eq!(verifying.max_prefill_tokens(), plain.max_prefill_tokens());
+}
+
+#[test]
+fn linear_attention_has_no_verify_entries() {
+    let dir = tempfile::tempdir().unwrap();
+    let plan = PlanOptions { verify_chunk: Some(3), ..PlanOptions::default() };
+    let options = ExportOptions { plan, ..ExportOptions::default() };
+    let error = export_to(&tiny("qwen3_5"), &dir.path().join("out"), options).unwrap_err();
+    let expected = "--verify-chunk: does not fit linear attention";
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
 #[test]
 fn entries_follow_the_plan() {
     let dir = tempfile::tempdir().unwrap();
@@ -347,6 +390,11 @@ fn options_that_do_not_fit_are_refused() {
         (["--block-size", "700"], "--block-size: is 700; the model has 512 positions"),
         (["--batches", "100000000000"], "--batches: is 100000000000, more than programs can index"),
         (["--state-slots", "4294967296"], "--state-slots: is 4294967296, more than programs"),
+        (["--verify-chunk", "0"], "--verify-chunk: must be at least 1"),
+        (
+            ["--verify-chunk", "999999"],
+            "--verify-chunk: is 999999: a call of 1000000 tokens does not fit the context",
+        ),
         (["--num-blocks", "1"], "--num-blocks: is 1; page 0 is never used"),
         (["--num-blocks", "99999999"], "--num-blocks: gives pools of 99999999 pages"),
     ] {

@@ -65,6 +65,13 @@ fn sliding_layers_have_pools_of_rings() {
     let artifact = export_gemma(&dir.path().join("b"), chunks).unwrap();
     let windowed = artifact.windowed().unwrap();
     assert_eq!((windowed.ring_pages, windowed.num_blocks), (6, 13));
+    // A verify call may be the longest: ceil((7 + 18) / 4) pages.
+    for (prefill_chunks, drafts, ring) in [(vec![16], 17, 7), (vec![], 17, 7), (vec![16], 15, 6)] {
+        let verify_chunk = Some(drafts);
+        let plan = PlanOptions { prefill_chunks, verify_chunk, ..PlanOptions::default() };
+        let artifact = export_gemma(&dir.path().join("c"), plan).unwrap();
+        assert_eq!(artifact.windowed().unwrap().ring_pages, ring, "{drafts}");
+    }
 }
 
 #[test]

@@ -440,8 +440,8 @@ fn options_become_the_samplers() {
         "logit_bias": {"3": 4}, "min_tokens": 5, "stop_token_ids": [9], "logprobs": 2,
     }));
     let options = request.unwrap().options;
-    let ids = options.ending_ids(&[2, 4]);
-    assert_eq!(ids, [9, 2, 4]);
+    let ids = options.end_ids(&[2, 4]);
+    assert_eq!(ids, [2, 4]);
     let expected = Sampling {
         temperature: 0.5,
         top_k: 7,
@@ -455,19 +455,19 @@ fn options_become_the_samplers() {
         allowed: Some(vec![3]),
         logit_bias: vec![(3, 4.0)],
         min_tokens: 5,
-        stop_ids: ids.clone(),
+        stop_ids: vec![2, 4, 9],
         logprobs: Some(2),
     };
-    assert_eq!(options.sampling(6, vec![vec![1]], ids), expected);
+    assert_eq!(options.sampling(6, vec![vec![1]], &ids), expected);
     assert_eq!(
-        GenerationOptions::default().sampling(0, vec![], vec![]),
+        GenerationOptions::default().sampling(0, vec![], &[]),
         Sampling::default(),
         "both have vLLM's defaults"
     );
-    let end = |json: Json| sampling(&json).unwrap().options.ending_ids(&[2, 4]);
+    let end = |json: Json| sampling(&json).unwrap().options.end_ids(&[2, 4]);
     assert_eq!(end(json!({"end_id": 5})), [5]);
     assert_eq!(end(json!({"end_id": -1})), [0; 0]);
-    assert_eq!(end(json!({"ignore_eos": true, "stop_token_ids": [8]})), [8]);
+    assert_eq!(end(json!({"ignore_eos": true, "stop_token_ids": [8]})), [0; 0]);
 }
 
 #[test]

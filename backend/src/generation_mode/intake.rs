@@ -4,9 +4,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use tlaloc_engine::{Geometry, Nanos};
-use tlaloc_generation::options::{EndId, GenerationOptions, GenerationRequest, Given, Prompt};
-use tlaloc_generation::options::{Source, Value};
-use tlaloc_generation::sampler::Sampling;
+use tlaloc_generation::options::{GenerationRequest, Given, Prompt, Source, Value};
 use tlaloc_pjrt::Client;
 use triton_backend::{DataType, Error, Input, ParameterValue, Request, read_strings};
 
@@ -70,17 +68,15 @@ pub fn read(
     geometry.check_tokens(&tokens, false, false).map_err(|refusal| refused(&refusal))?;
     let max_tokens =
         options.max_tokens_after(tokens.len(), &model.facts).map_err(|error| refused(&error))?;
-    let end_ids = match options.end_id {
-        EndId::Model => model.end_ids.clone(),
-        EndId::Only(id) => vec![id],
-        EndId::None => Vec::new(),
-    };
+    let end_ids = options.end_ids(&model.end_ids);
     let mut bad_words = Vec::new();
     for word in &options.bad_words {
         let spellings = words()?.tokenizer.encode_bad_word(word);
         bad_words.extend(spellings.map_err(|error| refused(&error))?);
     }
-    let sampling = sampling(&options, &end_ids, bad_words);
+    // The hasher's keys are random.
+    let seed = options.seed.unwrap_or_else(|| RandomState::new().hash_one(0));
+    let sampling = options.sampling(seed, bad_words, &end_ids);
     let requested = |name: &str| request.wants(name);
     let outputs = model
         .config
@@ -182,25 +178,4 @@ fn tensor(input: &Input<'_>, client: &Client, bytes: &mut Vec<u8>) -> Result<Val
 
 fn integers<const N: usize, T: Into<i128>>(bytes: &[u8], read: fn([u8; N]) -> T) -> Value {
     Value::Integers(bytes.as_chunks().0.iter().map(|bytes| read(*bytes).into()).collect())
-}
-
-/// What the sampler is told.
-fn sampling(options: &GenerationOptions, end_ids: &[i32], bad_words: Vec<Vec<i32>>) -> Sampling {
-    Sampling {
-        temperature: options.temperature.into(),
-        top_k: options.top_k.unwrap_or(0),
-        top_p: options.top_p.into(),
-        min_p: options.min_p.into(),
-        repetition_penalty: options.repetition_penalty.into(),
-        presence_penalty: options.presence_penalty.into(),
-        frequency_penalty: options.frequency_penalty.into(),
-        // The hasher's keys are random.
-        seed: options.seed.unwrap_or_else(|| RandomState::new().hash_one(0)),
-        bad_words,
-        allowed: options.allowed_token_ids.clone(),
-        logit_bias: options.logit_bias.clone(),
-        min_tokens: options.min_tokens,
-        stop_ids: [end_ids, &options.stop_token_ids].concat(),
-        logprobs: options.logprobs,
-    }
 }

@@ -6,6 +6,7 @@
 //! * [`GenerationRequest::read`]: a checked request from neutral [`Given`] values, so that nothing here
 //!   knows a server.
 
+mod cases;
 mod docs;
 mod error;
 mod key;
@@ -16,6 +17,7 @@ mod request;
 mod table;
 mod value;
 
+pub use cases::{Case, Class, Sent, cases, cases_json};
 pub use docs::{defaults, reply_markdown, request_markdown};
 pub use error::Error;
 pub use key::{DataType, Key, Place, TensorSpec};

@@ -161,20 +161,18 @@ impl GenerationOptions {
         Ok(most)
     }
 
-    /// Tokens that end the output, if `model` holds those that end the model's own.
-    pub fn ending_ids(&self, model: &[i32]) -> Vec<i32> {
-        let mut ids = self.stop_token_ids.clone();
+    /// The end tokens, if those of the model are `model`. Stop tokens are not among them.
+    pub fn end_ids(&self, model: &[i32]) -> Vec<i32> {
         match self.end_id {
-            EndId::Model => ids.extend_from_slice(model),
-            EndId::Only(id) => ids.push(id),
-            EndId::None => {}
+            EndId::Model => model.to_vec(),
+            EndId::Only(id) => vec![id],
+            EndId::None => Vec::new(),
         }
-        ids
     }
 
     /// What the sampler needs: `seed` is the request's or the one that the server drew, `bad_words`
-    /// are the tokens of each, and `ending_ids` those of [`ending_ids`](Self::ending_ids).
-    pub fn sampling(&self, seed: u64, bad_words: Vec<Vec<i32>>, ending_ids: Vec<i32>) -> Sampling {
+    /// are the tokens of each, and `end_ids` those of [`end_ids`](Self::end_ids).
+    pub fn sampling(&self, seed: u64, bad_words: Vec<Vec<i32>>, end_ids: &[i32]) -> Sampling {
         Sampling {
             temperature: self.temperature.into(),
             top_k: self.top_k.unwrap_or(0),
@@ -188,7 +186,7 @@ impl GenerationOptions {
             allowed: self.allowed_token_ids.clone(),
             logit_bias: self.logit_bias.clone(),
             min_tokens: self.min_tokens,
-            stop_ids: ending_ids,
+            stop_ids: [end_ids, &self.stop_token_ids].concat(),
             logprobs: self.logprobs,
         }
     }

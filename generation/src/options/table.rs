@@ -244,9 +244,10 @@ pub const TABLE: &[Key] = &[
         place: Sampling,
         kind: Kind::Integer {
             data_type: DataType::Uint64,
-            least: 0,
+            least: i64::MIN as i128,
             most: Most::Fixed(u64::MAX as i128),
-            set: |d, seed| d.options.seed = u64::try_from(seed).ok(),
+            // Negative ones are as good as any, and clients of OpenAI's API may send them.
+            set: |d, seed| d.options.seed = Some(seed as u64),
         },
         default: "",
         meaning: "seed of the random stream; the same seed and request give the same tokens whatever \
