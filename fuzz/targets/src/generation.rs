@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;
 
 use arbitrary::{Arbitrary, Unstructured};
@@ -37,9 +37,12 @@ pub fn replies(data: &[u8]) {
     else {
         return;
     };
-    let tokenizer = Tokenizer::parse(&fixture("text/tokenizer.json"), Path::new("tokenizer.json"));
+    static SMALL: LazyLock<Arc<Tokenizer>> = LazyLock::new(|| {
+        let content = fixture("text/tokenizer.json");
+        Arc::new(Tokenizer::parse(&content, Path::new("tokenizer.json")).unwrap())
+    });
     let tokens: Vec<i32> = tokens.iter().map(|&token| i32::from(token % 400)).collect();
-    reply(&Arc::new(tokenizer.unwrap()), &tokens, skip, &strings);
+    reply(&SMALL, &tokens, skip, &strings);
 }
 
 fn reply(tokenizer: &Arc<Tokenizer>, tokens: &[i32], skip: bool, strings: &[String]) {
