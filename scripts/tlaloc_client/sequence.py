@@ -32,18 +32,29 @@ class Client:
         """Open the connection, which otherwise waits for the first request."""
         return self._client.is_server_live()
 
+    def _request(self, tokens, outputs):
+        """The input and the outputs of a request."""
+        from tritonclient.utils import np_to_triton_dtype
+
+        request = self._triton.InferInput("TOKENS", tokens.shape, np_to_triton_dtype(tokens.dtype))
+        request.set_data_from_numpy(tokens)
+        return [request], outputs and [self._triton.InferRequestedOutput(name) for name in outputs]
+
+    def infer_later(self, model, tokens, outputs=None, **sequence):
+        """One request over gRPC that is not waited for: it can be cancelled (`cancel()`)."""
+        request, wanted = self._request(tokens, outputs)
+        return self._client.async_infer(
+            model, request, lambda result, error: None, outputs=wanted, **sequence, **self._limits
+        )
+
     def infer(self, model, tokens, outputs=None, **sequence):
         """One request. `tokens` is an array of any shape and type, sent as it is.
 
         Returns the outputs that came back by name: of those asked for, or of
         all when `outputs` is None. Raises `InferenceServerException`.
         """
-        from tritonclient.utils import np_to_triton_dtype
-
-        request = self._triton.InferInput("TOKENS", tokens.shape, np_to_triton_dtype(tokens.dtype))
-        request.set_data_from_numpy(tokens)
-        wanted = outputs and [self._triton.InferRequestedOutput(name) for name in outputs]
-        result = self._client.infer(model, [request], outputs=wanted, **sequence, **self._limits)
+        request, wanted = self._request(tokens, outputs)
+        result = self._client.infer(model, request, outputs=wanted, **sequence, **self._limits)
         names = outputs or ("LOGITS", "KV_PAGES", "NEXT_TOKEN")
         arrays = {name: result.as_numpy(name) for name in names}
         return {name: array for name, array in arrays.items() if array is not None}
