@@ -13,7 +13,7 @@ import pytest
 from harness import fixtures, generation, models
 from harness.checkpoints import Checkpoint
 from harness.generation import Grpc, Http, Refused
-from harness.server import LoadError, running
+from harness.server import LoadError, running, wait_until
 
 FAMILIES = ["llama", "gemma3", "qwen3_5"]
 # The exporter gives a windowed model as many rings as whole contexts fit into its pages, so that
@@ -62,8 +62,11 @@ def server(repository, tmp_path_factory):
         checkpoint.write(folder)
         broken = artifact(family, "poisoned", checkpoint=folder, num_blocks=PAGES + 1)
         generation.add(repository, broken, f"{family}_poisoned")
-    with running(repository, "--log-verbose", "1") as server:
-        yield server
+    generation.add(repository, llama, "dying")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TLALOC_TEST_INSTANCE_PANIC", "dying")
+        with running(repository, "--log-verbose", "1") as server:
+            yield server
 
 
 def poisoned(embedding):
@@ -367,6 +370,20 @@ def test_an_unload_lets_what_runs_finish(server):
     reply = http.generate(input_ids=prompt["prompt_ids"], **EXACT)
     server.unload("llama")
     assert reply.ids == prompt["greedy_ids"]
+
+
+def test_a_dead_instance_thread_answers_everyone_and_is_not_ready(server):
+    server.load("dying")
+    http = Http(server, "dying")
+    error = refusal(http.generate, input_ids=[9], max_tokens=5)
+    assert "dropped the request without an answer" in error.message
+    server.log.expect("instance 'dying_0_0': the instance thread panicked")
+    ready = f"{http.path}/ready"
+    wait_until(lambda: server.get(ready) != 200, 10, "the dead instance's model not to be ready")
+    assert server.live()
+    server.load("dying")
+    assert server.get(ready) == 200
+    server.unload("dying")
 
 
 # Logits that are not finite.
