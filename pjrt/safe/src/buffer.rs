@@ -108,6 +108,12 @@ impl Client {
         shape: Shape,
     ) -> Result<Buffer, Error> {
         let in_place = self.shares_host_memory() && !bytes.is_empty();
+        if !in_place
+            && bytes.len() == file.bytes().len()
+            && let Some(buffer) = self.stream(file, &shape)?
+        {
+            return Ok(buffer);
+        }
         let semantics = if in_place {
             sys::PJRT_HostBufferSemantics_kImmutableZeroCopy
         } else {
@@ -286,15 +292,20 @@ impl Buffer {
         if !self.client.shares_host_memory() {
             return Ok(None);
         }
-        let mut ready = PJRT_Buffer_ReadyEvent_Args { buffer: self.raw(), ..Versioned::new() };
-        // SAFETY: the buffer is alive.
-        unsafe { call!(self.client.api(), PJRT_Buffer_ReadyEvent, &mut ready) }?;
-        // SAFETY: ours alone, if there is one.
-        wait(unsafe { Event::new(self.client.api(), ready.event) }, "PJRT_Buffer_ReadyEvent")?;
+        self.ready()?;
         if !self.is_dense()? {
             return Ok(None);
         }
         Ok(Some(HostBytes { hold: self.hold()?, bytes: self.bytes() }))
+    }
+
+    /// Waits until the array is there.
+    pub(crate) fn ready(&self) -> Result<(), Error> {
+        let mut ready = PJRT_Buffer_ReadyEvent_Args { buffer: self.raw(), ..Versioned::new() };
+        // SAFETY: the buffer is alive.
+        unsafe { call!(self.client.api(), PJRT_Buffer_ReadyEvent, &mut ready) }?;
+        // SAFETY: ours alone, if there is one.
+        wait(unsafe { Event::new(self.client.api(), ready.event) }, "PJRT_Buffer_ReadyEvent")
     }
 
     /// Whether the device stores the array dense, row by row.
@@ -406,7 +417,7 @@ fn wait_for_copy(returned: Option<Event>) -> Result<(), Error> {
     wait(returned, "PJRT_Client_BufferFromHostBuffer")
 }
 
-fn wait(event: Option<Event>, function: &'static str) -> Result<(), Error> {
+pub(crate) fn wait(event: Option<Event>, function: &'static str) -> Result<(), Error> {
     match event.map(Event::wait) {
         None | Some(Ok(())) => Ok(()),
         Some(Err(failure)) => Err(Error::Call { function, failure }),

@@ -33,6 +33,7 @@ mod program_shape;
 mod runtime;
 mod shape;
 mod staging;
+mod stream;
 mod view;
 
 pub use buffer::{Buffer, HostBytes};

@@ -1,10 +1,11 @@
 //! Weight files mapped into memory.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use memmap2::{Mmap, UncheckedAdvice};
+use memmap2::{Advice, Mmap, UncheckedAdvice};
 
 use crate::error::Error;
 
@@ -42,6 +43,26 @@ impl MappedFile {
     /// The file's contents.
     pub fn bytes(&self) -> &[u8] {
         &self.map
+    }
+
+    /// Tells the kernel that these bytes are read soon. Only advice.
+    pub(crate) fn prefetch(&self, range: Range<usize>) {
+        if range.start < range.end {
+            let _ = self.map.advise_range(Advice::WillNeed, range.start, range.len());
+        }
+    }
+
+    /// [`MappedFile::drop_page_cache`] for a part that starts and ends at borders of pages, or at the
+    /// file's end.
+    pub(crate) fn drop_pages(&self, range: Range<usize>) {
+        let (start, len) = (range.start, range.len());
+        // SAFETY: the pages of a read-only file mapping come back from the file.
+        let _ = unsafe { self.map.unchecked_advise_range(UncheckedAdvice::DontNeed, start, len) };
+        let [start, len] = [start, len].map(|bytes| libc::off_t::try_from(bytes).unwrap_or(0));
+        // SAFETY: an open descriptor; the call touches no memory of ours.
+        unsafe {
+            libc::posix_fadvise(self.file.as_raw_fd(), start, len, libc::POSIX_FADV_DONTNEED)
+        };
     }
 
     /// Tells the kernel that the file's cached pages are not needed any more, which frees memory once
