@@ -126,6 +126,18 @@ functions! {
         uses Client client gives Buffer buffer;
     PJRT_Client_CreateUninitializedBuffer(PJRT_Client_CreateUninitializedBuffer_Args)
         uses Client client gives Buffer buffer;
+    PJRT_Client_CreateBuffersForAsyncHostToDevice(
+        PJRT_Client_CreateBuffersForAsyncHostToDevice_Args
+    ) uses Client client gives Transfer transfer_manager;
+    PJRT_AsyncHostToDeviceTransferManager_Destroy(
+        PJRT_AsyncHostToDeviceTransferManager_Destroy_Args
+    ) ends Transfer transfer_manager;
+    PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer(
+        PJRT_AsyncHostToDeviceTransferManager_RetrieveBuffer_Args
+    ) uses Transfer transfer_manager gives Buffer buffer_out;
+    PJRT_AsyncHostToDeviceTransferManager_TransferData(
+        PJRT_AsyncHostToDeviceTransferManager_TransferData_Args
+    ) uses Transfer transfer_manager gives Event done_with_h2d_transfer;
     PJRT_Client_DmaMap(PJRT_Client_DmaMap_Args) uses Client client;
     PJRT_Client_DmaUnmap(PJRT_Client_DmaUnmap_Args) uses Client client;
     PJRT_DeviceDescription_Attributes(PJRT_DeviceDescription_Attributes_Args);

@@ -10,10 +10,17 @@ pub(crate) enum Kind {
     Event,
     Executable,
     LoadedExecutable,
+    Transfer,
 }
 
-const KINDS: [Kind; 5] =
-    [Kind::Client, Kind::Buffer, Kind::Event, Kind::Executable, Kind::LoadedExecutable];
+const KINDS: [Kind; 6] = [
+    Kind::Client,
+    Kind::Buffer,
+    Kind::Event,
+    Kind::Executable,
+    Kind::LoadedExecutable,
+    Kind::Transfer,
+];
 
 /// A handle: its kind and its address.
 pub(crate) type Handle = (Kind, usize);

@@ -338,7 +338,7 @@ fn pytorch_xla_9669_whatever_is_made_is_destroyed() {
     bench.plan(&bench.reporting(""));
     upload(&bench.client()).unwrap();
     let nothing: serde_json::Value = serde_json::json!(
-        {"Buffer": 0, "Client": 0, "Error": 0, "Event": 0, "Executable": 0, "LoadedExecutable": 0});
+        {"Buffer": 0, "Client": 0, "Error": 0, "Event": 0, "Executable": 0, "LoadedExecutable": 0, "Transfer": 0});
     assert_eq!(bench.report()["live"], nothing);
     {
         let client = bench.client();
