@@ -1,17 +1,19 @@
 //! Generation mode: a prompt comes in, text or tokens stream out, many requests share the machine.
 //!
-//! `intake` reads and checks a request on Triton's thread; `instance` owns the thread that drives the
-//! scheduler; `job` is a request in flight, which chooses its tokens and holds what its client has not
+//! `intake` reads and checks a request on Triton's thread, for `instance`; through `inbox` it gets to
+//! `worker`, the instance thread, which drives the scheduler; `job` is a request in flight, which chooses its tokens and holds what its client has not
 //! seen; `reply` writes outputs. `words` is tokenizer and chat template, `config` what the model's
 //! configuration declares. Programs, pools and calls are `language`'s.
 
 mod config;
 mod error;
+mod inbox;
 mod instance;
 mod intake;
 mod job;
 mod reply;
 mod words;
+mod worker;
 
 use std::sync::Arc;
 

@@ -1,0 +1,381 @@
+//! The instance thread: what it owns, and the way from scheduler to responses.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use slab::Slab;
+use tlaloc_engine::generation::{
+    Counts, End, Ended, Rejection, Scheduler, Step, Submission, Verdicts,
+};
+use tlaloc_engine::{CallFailure, Code, Level, Outcome, Ticket};
+use tlaloc_generation::sampler::{SampleError, Scratch};
+use tracing::{debug, error, info, warn};
+use triton_backend::{Error as Refused, Instance, Times, now_ns};
+
+use super::GenerationModel;
+use super::inbox::{Incoming, Shared};
+use super::job::{Job, NoToken};
+use crate::failpoint;
+use crate::language::{Executor, Logits, Rows};
+use crate::metrics::GenerationMetrics;
+
+/// What the instance thread owns.
+pub struct Worker {
+    shared: Arc<Shared>,
+    model: Arc<GenerationModel>,
+    reports: Instance,
+    metrics: Arc<GenerationMetrics>,
+    /// What metrics have of the scheduler's counts.
+    counted: Counts,
+    /// See [`failpoint`].
+    panics: bool,
+    scheduler: Scheduler,
+    executor: Executor,
+    rows: Rows,
+    /// Requests in the scheduler, by ticket.
+    held: Slab<Job>,
+    /// The inbox's vector of the last look.
+    received: Vec<Incoming>,
+    /// Requests answered since the last look.
+    answered: usize,
+    sampling: Sampled,
+}
+
+/// Memory for the rows of a call.
+#[derive(Default)]
+struct Sampled {
+    scratch: Scratch,
+    verdicts: Verdicts,
+    tokens: Vec<i32>,
+    /// The rows that sampled: their tickets, and why there is no token.
+    rows: Vec<(Ticket, Option<NoToken>)>,
+    ended: Vec<Ended>,
+}
+
+/// What runs the requests.
+pub struct Parts {
+    /// Chooses the calls.
+    pub scheduler: Scheduler,
+    /// Runs them.
+    pub executor: Executor,
+    /// Moves rows of the pools between them.
+    pub rows: Rows,
+}
+
+impl Worker {
+    /// A worker without requests.
+    pub fn new(
+        shared: Arc<Shared>,
+        model: Arc<GenerationModel>,
+        reports: Instance,
+        metrics: Arc<GenerationMetrics>,
+        parts: Parts,
+    ) -> Self {
+        let Parts { scheduler, executor, rows } = parts;
+        Worker {
+            panics: failpoint::instance_panics(&model.name),
+            shared,
+            model,
+            reports,
+            metrics,
+            counted: Counts::default(),
+            scheduler,
+            executor,
+            rows,
+            held: Slab::new(),
+            received: Vec::new(),
+            answered: 0,
+            sampling: Sampled::default(),
+        }
+    }
+
+    /// Runs until it is stopped and everything inside has ended.
+    pub fn run(mut self) {
+        self.show();
+        let ended = catch_unwind(AssertUnwindSafe(|| while self.step() {}));
+        if ended.is_err() {
+            error!(
+                "the instance thread panicked: every request is refused until the model is loaded \
+                 again"
+            );
+            let mut inbox = self.shared.inbox.lock();
+            inbox.dead = true;
+            // Dropped requests are answered with an error.
+            let waiting = std::mem::take(&mut inbox.requests);
+            drop(inbox);
+            drop(waiting);
+            self.received.clear();
+            self.held.clear();
+            // Servers that do not ask whether the instance is ready know by this.
+            if let Err(error) = self.reports.unload_model() {
+                warn!("the model stays ready for those who ask the server: {error}");
+            }
+        }
+    }
+
+    /// Does the scheduler's next step; false when it has stopped.
+    fn step(&mut self) -> bool {
+        self.receive();
+        self.look_for_cancelled();
+        let step = self.scheduler.next(now_ns());
+        self.tell_events();
+        match step {
+            Step::Run => self.call(),
+            Step::Move => {
+                let start = now_ns();
+                let moves = self.scheduler.moves();
+                let moved = self.executor.move_rows(&mut self.rows, &moves);
+                self.scheduler.moved(moved, now_ns() - start);
+            }
+            Step::Ended => self.answer_ended(),
+            Step::RestorePools => {
+                let restored = self.executor.restore_pools().map_err(|error| error.to_string());
+                self.scheduler.restored(restored);
+                self.show();
+            }
+            Step::Idle => self.park(),
+            Step::Stopped => return false,
+        }
+        true
+    }
+
+    /// Hands what has arrived to the scheduler.
+    fn receive(&mut self) {
+        {
+            let mut inbox = self.shared.inbox.lock();
+            std::mem::swap(&mut inbox.requests, &mut self.received);
+            inbox.inside = inbox.inside.saturating_sub(std::mem::take(&mut self.answered));
+            // What was taken over before the stop is still run.
+            if inbox.stop && self.received.is_empty() {
+                self.scheduler.stop();
+            }
+        }
+        for Incoming { job, prompt, max_tokens } in self.received.drain(..) {
+            let entry = self.held.vacant_entry();
+            let submission = Submission {
+                ticket: Ticket(entry.key() as u64),
+                prompt,
+                max_tokens,
+                priority: job.priority(),
+                deadline: job.deadline(),
+                at: job.arrival(),
+            };
+            match self.scheduler.submit(submission) {
+                Ok(()) => {
+                    entry.insert(job);
+                }
+                Err(rejection) => {
+                    self.answered += 1;
+                    self.metrics.rejected(&rejection);
+                    job.fail(rejected(&self.model, &rejection), &self.reports);
+                }
+            }
+        }
+    }
+
+    /// Ends requests whose clients have gone.
+    fn look_for_cancelled(&mut self) {
+        for (key, job) in &mut self.held {
+            if !job.cancelled && job.is_abandoned() {
+                job.cancelled = true;
+                debug!("request {key}: its client has gone");
+                self.scheduler.cancel(Ticket(key as u64));
+            }
+        }
+    }
+
+    /// Waits for an arrival or for the end.
+    fn park(&self) {
+        let mut inbox = self.shared.inbox.lock();
+        if inbox.requests.is_empty() && !inbox.stop {
+            self.shared.arrived.wait(&mut inbox);
+        }
+    }
+
+    /// Runs a call, chooses its rows' tokens and sends them.
+    fn call(&mut self) {
+        if self.panics {
+            failpoint::panic();
+        }
+        let (mut outcome, logits) = self.executor.run(&self.scheduler);
+        let (start, end) = (outcome.compute_start, outcome.compute_end);
+        let call = self.scheduler.call();
+        let rows = call.rows().len();
+        let tokens = call.rows().map(|row| row.tokens.len()).sum();
+        self.metrics.calls.add(call.entry, rows, tokens, &outcome);
+        self.sampling.verdicts.clear();
+        self.sampling.rows.clear();
+        if outcome.result.is_ok()
+            && let Err(message) = self.sample(logits.as_ref(), &outcome)
+        {
+            outcome.result = Err(CallFailure::Copy { message });
+        }
+        self.scheduler.complete(outcome, &self.sampling.verdicts);
+        // Before the answers: whoever has one finds it counted.
+        self.show();
+        let mut rows_sampled = std::mem::take(&mut self.sampling.rows);
+        for (ticket, failure) in rows_sampled.drain(..) {
+            self.deliver(ticket, failure);
+        }
+        self.sampling.rows = rows_sampled;
+        let times = Times { start, compute_start: start, compute_end: end, end: now_ns() };
+        self.reports.report_batch(rows as u64, times);
+    }
+
+    /// Shows what metrics show between calls.
+    fn show(&mut self) {
+        let inbox = self.shared.inbox.lock().requests.len();
+        self.metrics.show(self.scheduler.counts(), &mut self.counted, inbox);
+    }
+
+    /// Chooses the next tokens of the call's rows.
+    fn sample(&mut self, logits: Option<&Logits>, outcome: &Outcome) -> Result<(), String> {
+        let Sampled { scratch, verdicts, tokens, rows, .. } = &mut self.sampling;
+        let (held, geometry, call) =
+            (&mut self.held, self.scheduler.geometry(), self.scheduler.call());
+        let columns = geometry.entries().get(call.entry).map_or(1, |entry| entry.logits_columns);
+        let row_bytes = geometry.vocab_size() * size_of::<f32>();
+        let now = now_ns();
+        let mut choose = |bytes: &[u8]| {
+            for (index, row) in call.rows().enumerate() {
+                let Some(job) = held.get_mut(key(row.ticket)) else {
+                    verdicts.push_none();
+                    continue;
+                };
+                job.ran(outcome.compute_start, outcome.compute_end);
+                if !row.samples {
+                    verdicts.push_none();
+                    continue;
+                }
+                let drafts = row.tokens.get(row.tokens.len() - row.drafts..).unwrap_or_default();
+                let first = (index + 1) * columns - 1 - row.drafts;
+                tokens.clear();
+                let previous = job.last_token();
+                let mut failure = None;
+                for column in 0..=row.drafts {
+                    let at = (first + column) * row_bytes;
+                    let logits = bytes.get(at..at + row_bytes).unwrap_or_default();
+                    let last = column + 1 == row.remaining;
+                    match job.choose(logits, last, now, scratch) {
+                        Ok(token) => tokens.push(token),
+                        Err(error) => failure = Some(error),
+                    }
+                    let right =
+                        drafts.get(column).is_some_and(|draft| tokens.last() == Some(draft));
+                    if failure.is_some() || job.is_finished() || !right {
+                        break;
+                    }
+                }
+                self.metrics.tokens(job.arrival(), previous, now, tokens.len());
+                job.drafted(row.drafts, tokens.len().saturating_sub(1));
+                match failure {
+                    None => verdicts.push_tokens(tokens, job.is_finished()),
+                    Some(_) => verdicts.push_failed(),
+                }
+                rows.push((row.ticket, failure));
+            }
+        };
+        match logits {
+            Some(logits) => logits.with_bytes(choose),
+            None => {
+                choose(&[]);
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends what a request has after a call.
+    fn deliver(&mut self, ticket: Ticket, failure: Option<NoToken>) {
+        let key = key(ticket);
+        let Some(job) = self.held.get_mut(key) else { return };
+        let finished = job.is_finished();
+        if failure.is_none() && !finished {
+            if !job.send(self.executor.client()) && !job.cancelled {
+                job.cancelled = true;
+                self.scheduler.cancel(ticket);
+            }
+            return;
+        }
+        let job = self.held.remove(key);
+        self.answered += 1;
+        self.metrics.finished(job.finish_reason().filter(|_| failure.is_none()));
+        match failure {
+            None => job.finish(&self.reports, self.executor.client()),
+            Some(error) => {
+                let message = format!("model '{}': {error}", self.model.name);
+                let error = match error {
+                    NoToken::Sample(SampleError::NothingLeft { .. }) => {
+                        Refused::invalid_argument(message)
+                    }
+                    _ => Refused::internal(message),
+                };
+                debug!("request {} failed after {} token(s): {error}", ticket.0, job.generated());
+                job.fail(error, &self.reports);
+            }
+        }
+    }
+
+    /// Answers requests that ended without a token.
+    fn answer_ended(&mut self) {
+        let mut ended = std::mem::take(&mut self.sampling.ended);
+        ended.extend(self.scheduler.ended());
+        self.show();
+        for ended in ended.drain(..) {
+            let Some(job) = self.held.try_remove(key(ended.ticket)) else { continue };
+            self.answered += 1;
+            self.metrics.ended(&ended.end);
+            let tokens = job.generated();
+            let name = &self.model.name;
+            let error = match ended.end {
+                End::Cancelled => Refused::new(
+                    triton_backend::Code::Cancelled,
+                    format!("model '{name}': the request was cancelled after {tokens} token(s)"),
+                ),
+                End::TimedOut => Refused::unavailable(format!(
+                    "model '{name}': the request's timeout of {} us has passed after {tokens} \
+                     token(s)",
+                    job.deadline().map_or(0, |deadline| (deadline - job.arrival()) / 1000)
+                )),
+                End::Failed(failure) => {
+                    let message = format!("model '{name}': {failure}");
+                    match failure.code() {
+                        Code::InvalidArgument => Refused::invalid_argument(message),
+                        Code::Unavailable => Refused::unavailable(message),
+                        Code::Internal => Refused::internal(message),
+                    }
+                }
+            };
+            let counts = self.scheduler.counts();
+            debug!(
+                "request {} ended after {} rounds: {error}; free now: {} of {}",
+                ended.ticket.0, counts.rounds, counts.free, counts.total
+            );
+            job.fail(error, &self.reports);
+        }
+        self.sampling.ended = ended;
+    }
+
+    fn tell_events(&mut self) {
+        for event in self.scheduler.events() {
+            match event.level() {
+                Level::Verbose => debug!("{event}"),
+                Level::Info => info!("{event}"),
+                Level::Error => error!("{event}"),
+            }
+        }
+    }
+}
+
+fn key(ticket: Ticket) -> usize {
+    usize::try_from(ticket.0).unwrap_or(usize::MAX)
+}
+
+/// The error that a rejection is sent as.
+pub fn rejected(model: &GenerationModel, rejection: &Rejection) -> Refused {
+    let message = format!("model '{}': {rejection}", model.name);
+    match rejection.code() {
+        Code::InvalidArgument => Refused::invalid_argument(message),
+        Code::Unavailable => Refused::unavailable(message),
+        Code::Internal => Refused::internal(message),
+    }
+}
