@@ -10,10 +10,10 @@ use tlaloc_artifact::{DType, Pool, PoolRole, Tensor};
 use crate::checkpoint::{Config, Tensors};
 use crate::family::Family;
 use crate::plan::{Bucket, Plan, PlanOptions, PoolShape};
-use crate::pools::{self, LayerPool, layer_pools};
+use crate::pools::{self, LayerPool};
 use crate::quantise::WeightQuant;
 use crate::slots::{WeightDType, WeightLayout, weight_slots};
-use crate::spec::{LayerSpec, ModelSpec};
+use crate::spec::{DraftSpec, LayerSpec, ModelSpec};
 use crate::{Error, family, lower, weights};
 
 /// What to export, apart from the checkpoint.
@@ -67,6 +67,7 @@ pub(crate) fn export_spec(
     options: &ExportOptions,
     progress: &mut dyn Progress,
 ) -> Result<(), Error> {
+    let spec = with_drafts(spec, options.plan.draft_tokens)?;
     let plan = Plan::new(&options.plan, &spec)?;
     let ExportOptions { weight_dtype, weight_layout, weight_quant, .. } = *options;
     let slots = weight_slots(&spec, weight_dtype, weight_layout, weight_quant);
@@ -112,6 +113,21 @@ pub(crate) fn export_spec(
     Ok(())
 }
 
+/// `spec` with a draft head that proposes so many tokens a step, or without one.
+fn with_drafts(spec: ModelSpec, tokens: usize) -> Result<ModelSpec, Error> {
+    match (tokens, spec.draft) {
+        (0, _) => Ok(ModelSpec { draft: None, ..spec }),
+        (_, Some(draft)) => Ok(ModelSpec { draft: Some(DraftSpec { tokens, ..draft }), ..spec }),
+        (_, None) => Err(Error::Option {
+            option: "draft-tokens",
+            reason: format!(
+                "is {tokens}, but the checkpoint has no draft head that could make them: that is one \
+                 of Qwen 3.5 with mtp_num_hidden_layers 1, sharing the model's embedding"
+            ),
+        }),
+    }
+}
+
 fn signature(
     spec: &ModelSpec,
     pools: PoolShape,
@@ -124,13 +140,12 @@ fn signature(
         columns: bucket.context / pools.block_size,
         logits_columns: bucket.logits_columns(),
         vocab_size: spec.vocab_size,
-        draft_tokens: 0,
+        draft_tokens: spec.draft_tokens(),
         windowed: pools.windowed.is_some(),
         linear_state: spec.gated_delta().is_some(),
     };
-    let layers = spec.layers.iter().enumerate();
-    let pools = layers
-        .flat_map(|(l, layer)| layer_pools(l, layer, pools))
+    let pools = pools::model_pools(spec, pools)
+        .into_iter()
         .map(|LayerPool { name, role, dtype, dims }| {
             let tensor = sized(&name, dtype, &dims)?;
             Ok(Pool { name, role, tensor })
@@ -180,7 +195,7 @@ fn model(spec: &ModelSpec, pools: PoolShape) -> Model {
             })
             .collect(),
         linear_state: linear_state(spec, pools),
-        mtp_draft_tokens: 0,
+        mtp_draft_tokens: signed(spec.draft_tokens()),
         cuda_kernels: false,
     }
 }
@@ -235,6 +250,9 @@ fn model_hash(name: &str, spec: &ModelSpec, options: &ExportOptions) -> String {
     }
     if let Some(quant) = options.weight_quant {
         hash += &format!(":q{}", quant.name());
+    }
+    if spec.draft_tokens() > 0 {
+        hash += &format!(":mtp{}", spec.draft_tokens());
     }
     if spec.head.tied {
         hash += ":tiedHead";

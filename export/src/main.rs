@@ -90,9 +90,15 @@ struct ExportArgs {
     #[arg(long, value_enum, default_value_t)]
     kv_dtype: KvDType,
 
-    /// State slots of models with linear attention: sequences that are alive at once
+    /// State slots of models with linear attention: a sequence takes one, and with --draft-tokens two
+    /// more than those
     #[arg(long, value_name = "SLOTS", default_value_t = PlanOptions::DEFAULT_STATE_SLOTS)]
     state_slots: usize,
+
+    /// Tokens that the checkpoint's draft head (Qwen 3.5's MTP) proposes in each step, which the next
+    /// step verifies: greedy decoding of several tokens a step [default: 0, the head is left out]
+    #[arg(long, value_name = "TOKENS", default_value_t = 0, hide_default_value = true)]
+    draft_tokens: usize,
 
     /// Element type of embedding, projections and head
     #[arg(long, value_enum, default_value_t)]
@@ -139,6 +145,7 @@ fn run_export(args: ExportArgs) -> Result<(), Error> {
             windowed_kv: args.windowed_kv,
             kv_dtype: args.kv_dtype,
             state_slots: args.state_slots,
+            draft_tokens: args.draft_tokens,
         },
         weight_dtype: args.weight_dtype,
         weight_layout: args.weight_layout,

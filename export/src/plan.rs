@@ -44,7 +44,7 @@ pub struct PoolShape {
     pub windowed: Option<WindowedPools>,
     /// Element type of the KV pools.
     pub kv_dtype: DType,
-    /// State slots of each linear-attention pool, one a sequence.
+    /// State slots of each linear-attention pool: one a sequence, or two more than its drafts.
     pub state_slots: usize,
 }
 
@@ -96,8 +96,11 @@ pub struct PlanOptions {
     pub windowed_kv: bool,
     /// Element type of the KV pools.
     pub kv_dtype: KvDType,
-    /// State slots of linear attention, one a sequence; without effect on models that have none.
+    /// State slots of linear attention, one a sequence, or two more than its drafts; without effect
+    /// on models that have none.
     pub state_slots: usize,
+    /// Tokens that the checkpoint's draft head proposes in each step; 0 leaves the head out.
+    pub draft_tokens: usize,
 }
 
 impl PlanOptions {
@@ -120,6 +123,7 @@ impl Default for PlanOptions {
             windowed_kv: true,
             kv_dtype: KvDType::default(),
             state_slots: PlanOptions::DEFAULT_STATE_SLOTS,
+            draft_tokens: 0,
         }
     }
 }
@@ -156,6 +160,7 @@ impl Plan {
         let state_slots = positive("state-slots", options.state_slots)?;
         indexable("state-slots", state_slots)?;
         let contexts = contexts(options, spec, block_size)?;
+        let drafts = drafts(spec, &contexts, state_slots)?;
         let batches = ladder("batches", &options.batches, &[1])?;
         let prefill_batches = match &options.prefill_batches {
             Some(sizes) => ladder("prefill-batches", sizes, &[])?,
@@ -166,7 +171,7 @@ impl Plan {
         }
         let chunks = ladder("prefill-chunk", &options.prefill_chunks, &[usize::MAX])?;
 
-        let decode = buckets(EntryKind::Decode, &batches, &contexts, 1);
+        let decode = buckets(EntryKind::Decode, &batches, &contexts, 1 + drafts);
         let prefill = prefill_buckets(&chunks, &prefill_batches, &contexts);
         let verify = verify_buckets(options, spec, &batches, &contexts)?;
         let ladder: BTreeSet<_> = batches.iter().chain(&prefill_batches).copied().collect();
@@ -239,6 +244,29 @@ fn windowed(
         ));
     }
     Ok(Some(pools))
+}
+
+/// Draft tokens of a step, with room for them in every context and in the state slots.
+fn drafts(spec: &ModelSpec, contexts: &[usize], state_slots: usize) -> Result<usize, Error> {
+    let drafts = spec.draft_tokens();
+    if drafts == 0 {
+        return Ok(0);
+    }
+    // A verify step's tokens, and the positions at which its own drafts are made.
+    let reach = drafts.saturating_mul(2);
+    if let Some(context) = contexts.iter().find(|&&context| context < reach) {
+        let reason = format!(
+            "is {drafts}, for which a step takes {reach} positions; the context {context} has not as many"
+        );
+        return Err(refuse("draft-tokens", reason));
+    }
+    let needed = drafts + 2;
+    if state_slots < needed {
+        let reason =
+            format!("is {state_slots}; a sequence of {drafts} draft tokens takes {needed}");
+        return Err(refuse("state-slots", reason));
+    }
+    Ok(drafts)
 }
 
 fn buckets(kind: EntryKind, batches: &[usize], contexts: &[usize], chunk: usize) -> Vec<Bucket> {

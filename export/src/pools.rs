@@ -4,7 +4,7 @@ use tlaloc_artifact::DType;
 use tlaloc_artifact::signature::PoolRole;
 
 use crate::plan::PoolShape;
-use crate::spec::{AttentionSpec, GatedDeltaSpec, LayerSpec, Mixer};
+use crate::spec::{AttentionSpec, GatedDeltaSpec, LayerSpec, Mixer, ModelSpec};
 
 /// A pool of a layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +17,34 @@ pub struct LayerPool {
     pub dtype: DType,
     /// Shape.
     pub dims: Vec<usize>,
+}
+
+/// The pools of a model, in signature order.
+pub fn model_pools(spec: &ModelSpec, shape: PoolShape) -> Vec<LayerPool> {
+    let layers = spec.layers.iter().enumerate();
+    layers
+        .flat_map(|(l, layer)| layer_pools(l, layer, shape))
+        .chain(draft_pools(spec, shape))
+        .collect()
+}
+
+/// The pools of the draft head, if there is one: keys and values of its layer, and the hidden state
+/// of each sequence's last token.
+pub fn draft_pools(spec: &ModelSpec, shape: PoolShape) -> Vec<LayerPool> {
+    let Some(draft) = &spec.draft else { return Vec::new() };
+    let [keys, values] = layer_pools(0, &draft.layer, shape);
+    let name = |name: &str| name.to_owned();
+    let hidden = vec![shape.state_slots, 1, 1, spec.hidden_size];
+    vec![
+        LayerPool { name: name("mtpKeyCache"), ..keys },
+        LayerPool { name: name("mtpValueCache"), ..values },
+        LayerPool {
+            name: name("mtpHidden"),
+            role: PoolRole::State,
+            dtype: DType::F32,
+            dims: hidden,
+        },
+    ]
 }
 
 /// The two pools of layer number `l`: keys and values of attention, or the states of a DeltaNet's

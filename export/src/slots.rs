@@ -27,6 +27,9 @@
 //! | `sharedGateUpProj<l>`, `sharedDownProj<l>` | projection | as those of an MLP | |
 //! | `sharedScale<l>` | exact | 1 | hidden |
 //! | `lmHead`, untied models only | head | vocab | hidden |
+//! | `mtpEmbeddingNorm`, `mtpHiddenNorm`, `mtpNorm`, with drafts | exact | hidden | |
+//! | `mtpProj`, with drafts | head | hidden | embedding, hidden |
+//! | `qkvProjMtp` and so on, with drafts | as those of a layer | | |
 //!
 //! What is exact is f32, as are taps; all others have the weight dtype. A table is `[rows, columns]`,
 //! as are experts, of whose rows a program takes those of one at a time; projections and the head are
@@ -42,7 +45,7 @@ use tlaloc_artifact::DType;
 
 use crate::quantise::WeightQuant;
 use crate::spec::{AttentionSpec, Ffn, GatedDeltaSpec, HeadNorm, LayerRole, LayerSpec, Mixer};
-use crate::spec::{MlpSpec, ModelSpec, MoeSpec, Role};
+use crate::spec::{DraftRole, MlpSpec, ModelSpec, MoeSpec, Role};
 
 /// Order of a projection's two dimensions in its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -283,6 +286,42 @@ pub struct ModelWeights<T> {
     pub final_norm: T,
     /// Output matrix of an untied model.
     pub head: Option<T>,
+    /// The draft head of an artifact with drafts.
+    pub draft: Option<DraftWeights<T>>,
+}
+
+/// One value per weight of a draft head.
+#[derive(Clone, Debug)]
+pub struct DraftWeights<T> {
+    /// Gain of the norm of the next token's embedding.
+    pub embedding_norm: T,
+    /// Gain of the norm of the hidden input.
+    pub hidden_norm: T,
+    /// Projection of both.
+    pub projection: T,
+    /// Its layer.
+    pub layer: LayerWeights<T>,
+    /// Gain of its last norm.
+    pub norm: T,
+}
+
+impl<T> DraftWeights<T> {
+    fn iter(&self) -> impl Iterator<Item = &T> {
+        [&self.embedding_norm, &self.hidden_norm, &self.projection]
+            .into_iter()
+            .chain(self.layer.iter())
+            .chain([&self.norm])
+    }
+
+    fn map<U>(&self, f: &mut dyn FnMut(&T) -> U) -> DraftWeights<U> {
+        DraftWeights {
+            embedding_norm: f(&self.embedding_norm),
+            hidden_norm: f(&self.hidden_norm),
+            projection: f(&self.projection),
+            layer: self.layer.map(|_, value| f(value)),
+            norm: f(&self.norm),
+        }
+    }
 }
 
 impl<T> ModelWeights<T> {
@@ -293,6 +332,7 @@ impl<T> ModelWeights<T> {
             .chain(self.layers.iter().flat_map(LayerWeights::iter))
             .chain([&self.final_norm])
             .chain(&self.head)
+            .chain(self.draft.iter().flat_map(DraftWeights::iter))
     }
 
     /// `f` of each value, called in slot order.
@@ -301,7 +341,8 @@ impl<T> ModelWeights<T> {
             embedding: f(&self.embedding),
             layers: self.layers.iter().map(|layer| layer.map(|_, value| f(value))).collect(),
             final_norm: f(&self.final_norm),
-            head: self.head.as_ref().map(f),
+            head: self.head.as_ref().map(&mut f),
+            draft: self.draft.as_ref().map(|draft| draft.map(&mut f)),
         }
     }
 }
@@ -372,8 +413,8 @@ impl Row<Role> {
     }
 }
 
-/// The weight slots of a model. With `quant`, the layers' projections and experts are
-/// quantised.
+/// The weight slots of a model, its draft head included if it has one. With `quant`, the layers'
+/// projections and experts are quantised.
 pub fn weight_slots(
     spec: &ModelSpec,
     dtype: WeightDType,
@@ -391,13 +432,13 @@ pub fn weight_slots(
         let content = values(row.class);
         row.slot(name.to_owned(), content, layout)
     };
-    let layer = |(l, layer): (usize, &LayerSpec)| {
+    let layer = |layer: &LayerSpec, name: &dyn Display, role: &dyn Fn(LayerRole) -> Role| {
         let mut slots = Vec::new();
         for (weight, Row { class, parts }) in layer_rows(layer, hidden) {
-            let in_layer = |(role, dims)| (Role::Layer(l, role), dims);
-            let row = Row { class, parts: parts.into_iter().map(in_layer).collect() };
+            let parts = parts.into_iter().map(|(part, dims)| (role(part), dims)).collect();
+            let row = Row { class, parts };
             let mut push = |key: LayerSlot, row: Row<Role>, content| {
-                slots.push((key, row.slot(key.name(l), content, layout)));
+                slots.push((key, row.slot(key.name(name), content, layout)));
             };
             match quant.filter(|_| matches!(class, Class::Projection | Class::Experts)) {
                 Some(quant) => {
@@ -410,11 +451,24 @@ pub fn weight_slots(
         LayerWeights(slots)
     };
     let matrix = |class, role| Row { class, parts: vec![(role, vec![vocab, hidden])] };
+    let numbered = spec.layers.iter().enumerate();
+    let draft = spec.draft.as_ref().map(|draft| {
+        let norm = |name, role| slot(name, Row::vector(Role::Draft(role), hidden));
+        let both = [(Role::Draft(DraftRole::Projection), hidden)];
+        DraftWeights {
+            embedding_norm: norm("mtpEmbeddingNorm", DraftRole::EmbeddingNorm),
+            hidden_norm: norm("mtpHiddenNorm", DraftRole::HiddenNorm),
+            projection: slot("mtpProj", Row::matrix(Class::Head, 2 * hidden, both)),
+            layer: layer(&draft.layer, &"Mtp", &|role| Role::Draft(DraftRole::Layer(role))),
+            norm: norm("mtpNorm", DraftRole::FinalNorm),
+        }
+    });
     ModelWeights {
         embedding: slot("embedTokens", matrix(Class::Table, Role::Embedding)),
-        layers: spec.layers.iter().enumerate().map(layer).collect(),
+        layers: numbered.map(|(l, spec)| layer(spec, &l, &|role| Role::Layer(l, role))).collect(),
         final_norm: slot("finalNorm", Row::vector(Role::FinalNorm, hidden)),
         head: (!spec.head.tied).then(|| slot("lmHead", matrix(Class::Head, Role::Head))),
+        draft,
     }
 }
 

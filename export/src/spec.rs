@@ -24,6 +24,19 @@ pub struct ModelSpec {
     pub head: HeadSpec,
     /// Placeholder tokens that a server must refuse.
     pub refused_tokens: Vec<RefusedToken>,
+    /// What proposes tokens ahead, if the checkpoint has it.
+    pub draft: Option<DraftSpec>,
+}
+
+/// A draft head (multi-token prediction): from the last norm's output at a token and the token after
+/// it, the token after that. `norm(layer(projection · [norm(embedding), norm(hidden)]))` goes to the
+/// model's own head, and is the hidden input of the next proposal.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DraftSpec {
+    /// Its one layer, which has attention over pools of its own.
+    pub layer: LayerSpec,
+    /// Proposals of a step, `K`; 0 until an export asks for some.
+    pub tokens: usize,
 }
 
 /// What happens to a token's row of the embedding table before the first layer.
@@ -226,6 +239,20 @@ impl ModelSpec {
     pub fn gated_delta(&self) -> Option<&GatedDeltaSpec> {
         self.layers.iter().find_map(LayerSpec::gated_delta)
     }
+
+    /// Draft tokens of a step, `K`; 0 without a draft head.
+    pub fn draft_tokens(&self) -> usize {
+        self.draft.as_ref().map_or(0, |draft| draft.tokens)
+    }
+
+    /// The layer that `role` is part of, if it is, and what it is there.
+    pub fn layer_of(&self, role: Role) -> Option<(&LayerSpec, LayerRole)> {
+        match role {
+            Role::Layer(l, role) => Some((self.layers.get(l)?, role)),
+            Role::Draft(DraftRole::Layer(role)) => Some((&self.draft.as_ref()?.layer, role)),
+            _ => None,
+        }
+    }
 }
 
 impl LayerSpec {
@@ -257,6 +284,23 @@ pub enum Role {
     FinalNorm,
     /// Output matrix of an untied model, `[vocab, hidden]`.
     Head,
+    /// Part of the draft head.
+    Draft(DraftRole),
+}
+
+/// What a tensor of the draft head is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DraftRole {
+    /// Gain of the norm of the next token's embedding, `[hidden]`.
+    EmbeddingNorm,
+    /// Gain of the norm of the hidden input, `[hidden]`.
+    HiddenNorm,
+    /// Projection of both, embedding first, `[hidden, 2 * hidden]`.
+    Projection,
+    /// Part of its layer.
+    Layer(LayerRole),
+    /// Gain of the last norm, `[hidden]`.
+    FinalNorm,
 }
 
 impl Role {
@@ -265,8 +309,11 @@ impl Role {
     pub fn is_norm(self) -> bool {
         match self {
             Role::FinalNorm => true,
-            Role::Embedding | Role::Head => false,
-            Role::Layer(_, role) => matches!(
+            Role::Embedding | Role::Head | Role::Draft(DraftRole::Projection) => false,
+            Role::Draft(
+                DraftRole::EmbeddingNorm | DraftRole::HiddenNorm | DraftRole::FinalNorm,
+            ) => true,
+            Role::Layer(_, role) | Role::Draft(DraftRole::Layer(role)) => matches!(
                 role,
                 LayerRole::MixerNorm
                     | LayerRole::MixerOutputNorm

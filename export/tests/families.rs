@@ -55,7 +55,6 @@ fn keys_without_effect_change_nothing() {
     let linear = [
         ("attn_output_gate", json!(true)),
         ("mamba_ssm_dtype", json!("float32")),
-        ("mtp_num_hidden_layers", json!(1)),
         ("mtp_use_dedicated_embeddings", json!(false)),
         ("mlp_only_layers", json!([])),
         ("rope_parameters.mrope_section", json!([11, 11, 10])),

@@ -105,6 +105,7 @@ impl Decoder {
             layers,
             head: HeadSpec { tied: self.tied, multiplier: 1.0, softcap: None },
             refused_tokens: Vec::new(),
+            draft: None,
         }
     }
 }

@@ -8,8 +8,8 @@ use super::source::{self, Source};
 use super::{Family, nested};
 use crate::Error;
 use crate::checkpoint::{Config, Tensors};
-use crate::spec::{Activation, AttentionSpec, Ffn, GatedDeltaSpec, HeadNorm, LayerRole, LayerSpec};
-use crate::spec::{Mixer, ModelSpec, Role};
+use crate::spec::{Activation, AttentionSpec, DraftSpec, Ffn, GatedDeltaSpec, HeadNorm, LayerRole};
+use crate::spec::{LayerSpec, Mixer, ModelSpec, Role};
 
 /// Qwen 3 Next: mixtures of experts, DeltaNet projections fused by key head.
 pub(super) const QWEN3_NEXT: Family = Family {
@@ -96,9 +96,6 @@ fn read(
     config.only("attn_output_gate", true)?;
     config.only("use_sliding_window", false)?;
     config.only("mamba_ssm_dtype", "float32")?;
-    for draft_head in ["mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"] {
-        config.ignore(draft_head);
-    }
     let decoder = Decoder::read(config, false)?;
     // With text alone the three position rows of images are equal, however they are mixed.
     let mixed = &["mrope_section", "mrope_interleaved"];
@@ -117,12 +114,28 @@ fn read(
         return Err(config.refuse("layer_types", reason));
     }
     let ffns = ffns(config, decoder.layers)?;
+    let draft = draft(config, &attention, ffns.last())?;
     let layers = linear.into_iter().zip(ffns).map(|(linear, ffn)| LayerSpec {
         mixer: if linear { delta.clone() } else { attention.clone() },
         ffn,
         output_norm_eps: None,
     });
-    Ok(decoder.model(family, layers.collect()))
+    Ok(ModelSpec { draft, ..decoder.model(family, layers.collect()) })
+}
+
+/// The draft head, if there is one of a single layer that shares the model's embedding: its layer is
+/// as the model's last.
+fn draft(
+    config: &mut Config,
+    attention: &Mixer,
+    ffn: Option<&Ffn>,
+) -> Result<Option<DraftSpec>, Error> {
+    let layers = config.whole("mtp_num_hidden_layers")?.unwrap_or(0);
+    let own_embedding = config.boolean("mtp_use_dedicated_embeddings")?.unwrap_or(false);
+    let layer =
+        |ffn: &Ffn| LayerSpec { mixer: attention.clone(), ffn: ffn.clone(), output_norm_eps: None };
+    let ffn = ffn.filter(|_| layers == 1 && !own_embedding);
+    Ok(ffn.map(|ffn| DraftSpec { layer: layer(ffn), tokens: 0 }))
 }
 
 fn gated_delta(config: &mut Config) -> Result<GatedDeltaSpec, Error> {
@@ -149,13 +162,14 @@ fn gated_delta(config: &mut Config) -> Result<GatedDeltaSpec, Error> {
 /// Names under `prefix` that all of these families have.
 fn common(prefix: &str, spec: &ModelSpec, role: Role) -> Source {
     let usual = Source { zero_centred: role.is_norm(), ..source::under(prefix, spec, role) };
-    let Role::Layer(l, role) = role else { return usual };
-    match (&spec.layers[l].mixer, role) {
+    let Some((layer, part)) = spec.layer_of(role) else { return usual };
+    match (&layer.mixer, part) {
         // Each query head is followed by its gate.
         (Mixer::Attention(attention), LayerRole::Query | LayerRole::AttentionGate) => {
             let size = attention.head_dim;
-            let start = if role == LayerRole::Query { 0 } else { size };
-            let tensor = format!("{prefix}.layers.{l}.self_attn.q_proj.weight");
+            let start = if part == LayerRole::Query { 0 } else { size };
+            let layer = source::layer_prefix(prefix, role);
+            let tensor = format!("{layer}.self_attn.q_proj.weight");
             let dims = vec![2 * attention.query_width(), spec.hidden_size];
             Source::rows(tensor, dims, 2 * size, start, size)
         }
@@ -193,31 +207,31 @@ fn fused(spec: &ModelSpec, role: Role) -> Source {
 /// Qwen 3.5: DeltaNet's query, key and value are one tensor, and experts may be stacked.
 fn separate(prefix: &str, spec: &ModelSpec, role: Role, tensors: &Tensors) -> Source {
     let plain = common(prefix, spec, role);
-    let Role::Layer(l, role) = role else { return plain };
+    let Some((layer, part)) = spec.layer_of(role) else { return plain };
     let hidden = spec.hidden_size;
-    if let Mixer::GatedDelta(delta) = &spec.layers[l].mixer {
+    if let Mixer::GatedDelta(delta) = &layer.mixer {
         let (key, value) = (delta.key_width(), delta.value_width());
-        let part = match role {
+        let rows = match part {
             LayerRole::DeltaQuery => Some((0, key)),
             LayerRole::DeltaKey => Some((key, key)),
             LayerRole::DeltaValue => Some((2 * key, value)),
             _ => None,
         };
-        if let Some((start, len)) = part {
+        if let Some((start, len)) = rows {
             let dims = vec![delta.channels(), hidden];
             return Source::rows(plain.tensor, dims, delta.channels(), start, len);
         }
     }
-    let experts = format!("{prefix}.layers.{l}.mlp.experts");
+    let experts = format!("{}.mlp.experts", source::layer_prefix(prefix, role));
     let (gate_up, down) = (format!("{experts}.gate_up_proj"), format!("{experts}.down_proj"));
-    match &spec.layers[l].ffn {
+    match &layer.ffn {
         Ffn::Moe(moe) if tensors.has(&gate_up) => {
             let (all, width) = (moe.experts, moe.expert.intermediate_size);
             let gates_and_ups = |start| {
                 let dims = vec![all, 2 * width, hidden];
                 Source::rows(gate_up.clone(), dims, all * 2 * width, start, width)
             };
-            match role {
+            match part {
                 LayerRole::ExpertGate(e) => gates_and_ups(e * 2 * width),
                 LayerRole::ExpertUp(e) => gates_and_ups(e * 2 * width + width),
                 LayerRole::ExpertDown(e) => {

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::checkpoint::{Rows, StoredWeight, Tensors};
-use crate::spec::{LayerRole, LayerSpec, ModelSpec, Role};
+use crate::spec::{DraftRole, LayerRole, LayerSpec, ModelSpec, Role};
 
 /// Where a checkpoint keeps a weight.
 pub(super) struct Source {
@@ -52,14 +52,29 @@ pub(super) fn usual(spec: &ModelSpec, role: Role, _: &Tensors) -> Source {
 
 /// The usual names, with `prefix` in place of `model`.
 pub(super) fn under(prefix: &str, spec: &ModelSpec, role: Role) -> Source {
-    Source::whole(match role {
-        Role::Embedding => format!("{prefix}.embed_tokens.weight"),
-        Role::FinalNorm => format!("{prefix}.norm.weight"),
-        Role::Head => "lm_head.weight".to_owned(),
-        Role::Layer(l, role) => {
-            format!("{prefix}.layers.{l}.{}", in_layer(&spec.layers[l], role))
+    Source::whole(match (role, spec.layer_of(role)) {
+        (_, Some((layer, part))) => {
+            format!("{}.{}", layer_prefix(prefix, role), in_layer(layer, part))
+        }
+        (Role::Embedding, _) => format!("{prefix}.embed_tokens.weight"),
+        (Role::FinalNorm, _) => format!("{prefix}.norm.weight"),
+        (Role::Head, _) => "lm_head.weight".to_owned(),
+        (Role::Draft(DraftRole::EmbeddingNorm), _) => "mtp.pre_fc_norm_embedding.weight".to_owned(),
+        (Role::Draft(DraftRole::HiddenNorm), _) => "mtp.pre_fc_norm_hidden.weight".to_owned(),
+        (Role::Draft(DraftRole::Projection), _) => "mtp.fc.weight".to_owned(),
+        (Role::Draft(DraftRole::FinalNorm), _) => "mtp.norm.weight".to_owned(),
+        (Role::Layer(..) | Role::Draft(DraftRole::Layer(_)), None) => {
+            unreachable!("{role:?} is of a layer that the model does not have")
         }
     })
+}
+
+/// What precedes the names of the tensors of a role's layer.
+pub(super) fn layer_prefix(prefix: &str, role: Role) -> String {
+    match role {
+        Role::Layer(l, _) => format!("{prefix}.layers.{l}"),
+        _ => "mtp.layers.0".to_owned(),
+    }
 }
 
 /// Old exports store the rotary frequencies, which follow from the config.

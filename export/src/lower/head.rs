@@ -25,10 +25,22 @@ pub(super) fn logits(
     let (batch, columns) = (cx.bucket.batch, cx.bucket.logits_columns());
     let x = if cx.bucket.verify { x.clone() } else { last_tokens(f, cx, x) };
     let h = norm::rms(f, cx, &x, Some(&weights.final_norm), cx.norm_eps);
+    let logits = of_normed(f, cx, spec, &h, weights);
+    f.reshape(&logits, &[batch, columns, logits.dims()[1]])
+}
+
+/// Logits f32 `[n, vocab]` of `n` tokens' activations after the last norm.
+pub(super) fn of_normed(
+    f: &mut Function,
+    cx: &Context,
+    spec: &HeadSpec,
+    h: &Value,
+    weights: &ModelWeights<Value>,
+) -> Value {
     let mut logits = match &weights.head {
-        Some(head) if cx.layout == WeightLayout::InOut => in_out(f, cx, &h, head),
-        Some(head) => table(f, cx, &h, head),
-        None => table(f, cx, &h, &weights.embedding),
+        Some(head) if cx.layout == WeightLayout::InOut => in_out(f, cx, h, head),
+        Some(head) => table(f, cx, h, head),
+        None => table(f, cx, h, &weights.embedding),
     };
     if spec.multiplier != 1.0 {
         logits = f.with_float(Binary::Multiply, &logits, spec.multiplier);
@@ -38,12 +50,11 @@ pub(super) fn logits(
         let bounded = f.unary(Unary::Tanh, &ratio);
         logits = f.with_float(Binary::Multiply, &bounded, cap);
     }
-    let vocab = logits.dims()[1];
-    f.reshape(&logits, &[batch, columns, vocab])
+    logits
 }
 
 /// The last of each row's token columns, as activations of `B` tokens.
-fn last_tokens(f: &mut Function, cx: &Context, x: &Value) -> Value {
+pub(super) fn last_tokens(f: &mut Function, cx: &Context, x: &Value) -> Value {
     let (batch, tokens) = (cx.bucket.batch, cx.bucket.tokens);
     let hidden = x.dims()[cx.orientation.features()];
     let (dims, column) = match cx.orientation {
@@ -55,7 +66,7 @@ fn last_tokens(f: &mut Function, cx: &Context, x: &Value) -> Value {
     f.reshape(&last, &cx.orientation.dims(hidden, batch))
 }
 
-/// `h` times a `[hidden, vocab]` matrix: `[B, vocab]`.
+/// `h` times a `[hidden, vocab]` matrix: `[n, vocab]`.
 fn in_out(f: &mut Function, cx: &Context, h: &Value, head: &Value) -> Value {
     let h = match cx.product {
         Product::F32 => h.clone(),
@@ -64,10 +75,10 @@ fn in_out(f: &mut Function, cx: &Context, h: &Value, head: &Value) -> Value {
     f.dot(&h, head, (1, 0))
 }
 
-/// `h` times the transpose of a `[vocab, hidden]` table: `[B, vocab]`, `B` being the tokens of `h`.
+/// `h` times the transpose of a `[vocab, hidden]` table: `[n, vocab]`.
 fn table(f: &mut Function, cx: &Context, h: &Value, table: &Value) -> Value {
     let (vocab, hidden) = (table.dims()[0], table.dims()[1]);
-    let batch = cx.bucket.batch * cx.bucket.logits_columns();
+    let count = h.dims()[cx.orientation.tokens()];
     match (cx.product, cx.orientation) {
         (Product::WidenedBf16, _) => {
             let h = f.round_to_bf16(h);
@@ -81,14 +92,14 @@ fn table(f: &mut Function, cx: &Context, h: &Value, table: &Value) -> Value {
         (Product::Bf16, _) => {
             // A bf16 product of one row is expanded slowly; two rows are not.
             let mut h = f.convert(h, DType::Bf16);
-            if batch == 1 {
+            if count == 1 {
                 let padding = f.float(0.0, DType::Bf16, &[1, hidden]);
                 h = f.concatenate(&[h, padding], 0);
             }
             let logits = f.dot(&h, table, (1, 1));
-            f.slice(&logits, 0, 0, batch)
+            f.slice(&logits, 0, 0, count)
         }
-        (Product::F32, Orientation::RowMajor) if batch == 1 => f.dot(h, table, (1, 1)),
+        (Product::F32, Orientation::RowMajor) if count == 1 => f.dot(h, table, (1, 1)),
         (Product::F32, Orientation::RowMajor) => {
             let h = f.transpose(h, &[1, 0]);
             let [h] = f.barrier([&h]);
@@ -98,7 +109,7 @@ fn table(f: &mut Function, cx: &Context, h: &Value, table: &Value) -> Value {
     }
 }
 
-/// An f32 `[vocab, hidden]` table times `h` (`[hidden, B]`), transposed: `[B, vocab]`.
+/// An f32 `[vocab, hidden]` table times `h` (`[hidden, n]`), transposed: `[n, vocab]`.
 fn columns(f: &mut Function, h: &Value, table: &Value) -> Value {
     let logits = f.dot(table, h, (1, 0));
     let [logits] = f.barrier([&logits]);

@@ -28,6 +28,7 @@ impl Shared {
         request: &Request,
     ) -> Shared {
         let by_row = |f: &mut Function| Rows::build(f, cx, &request.full.slot_mapping);
+        let writes = request.state_write_slots.as_ref();
         match (&layer.mixer, &request.state_slots) {
             (Mixer::Attention(attention), _) => {
                 let shared = self_attention::Shared::build(f, cx, attention, request);
@@ -36,7 +37,8 @@ impl Shared {
             }
             (Mixer::GatedDelta(_), Some(slots)) => {
                 let rows = by_row(f);
-                let shared = gated_delta::Shared::build(f, cx, rows, &request.positions, slots);
+                let shared =
+                    gated_delta::Shared::build(f, cx, rows, &request.positions, slots, writes);
                 Shared { mixer: MixerShared::GatedDelta(shared), rows: None }
             }
             (Mixer::GatedDelta(_), None) => {

@@ -7,6 +7,7 @@
 
 mod attention;
 mod decode_attention;
+mod draft;
 mod forms;
 mod gated_delta;
 mod head;
@@ -22,13 +23,14 @@ mod projection;
 mod rope;
 mod rows;
 mod self_attention;
+mod speculation;
 #[cfg(test)]
 mod testing;
 
 use tlaloc_artifact::{DType, EntryKind, PoolRole};
 
 use crate::plan::{Bucket, PoolShape};
-use crate::pools::layer_pools;
+use crate::pools::{LayerPool, draft_pools, layer_pools};
 use crate::slots::{ModelWeights, WeightLayout, WeightSlot};
 use crate::spec::{EmbeddingTransform, LayerSpec, ModelSpec};
 use crate::stablehlo::{Binary, Function, Module, Value};
@@ -39,6 +41,7 @@ use layer::{LayerInputs, Shared};
 struct Context {
     bucket: Bucket,
     pools: PoolShape,
+    weight_dtype: DType,
     layout: WeightLayout,
     orientation: Orientation,
     product: Product,
@@ -48,6 +51,26 @@ struct Context {
 }
 
 impl Context {
+    fn new(
+        bucket: Bucket,
+        pools: PoolShape,
+        weight_dtype: DType,
+        layout: WeightLayout,
+        norm_eps: f32,
+    ) -> Context {
+        let tokens = bucket.batch * bucket.tokens;
+        Context {
+            bucket,
+            pools,
+            weight_dtype,
+            layout,
+            orientation: Orientation::choose(weight_dtype, layout, tokens),
+            product: Product::choose(weight_dtype, layout, tokens),
+            norm_eps,
+            widest_at_once: prefill_attention::WIDEST_AT_ONCE,
+        }
+    }
+
     /// Token columns of all rows, `B * T`.
     fn tokens(&self) -> usize {
         self.bucket.batch * self.bucket.tokens
@@ -55,6 +78,23 @@ impl Context {
 
     fn is_decode(&self) -> bool {
         self.bucket.kind == EntryKind::Decode
+    }
+
+    /// Each row has one token: a decode step, and no verify step.
+    fn is_one_token(&self) -> bool {
+        self.is_decode() && self.bucket.tokens == 1
+    }
+
+    /// Each row has a token and drafts of those after it, of which some may turn out wrong: a decode
+    /// step of a model with a draft head.
+    fn decodes_drafts(&self) -> bool {
+        self.is_decode() && self.bucket.tokens > 1
+    }
+
+    /// The same for one token a row.
+    fn one_token(&self) -> Context {
+        let bucket = Bucket { kind: EntryKind::Decode, tokens: 1, ..self.bucket };
+        Context::new(bucket, self.pools, self.weight_dtype, self.layout, self.norm_eps)
     }
 }
 
@@ -69,6 +109,8 @@ struct Request {
     windowed: Option<Paging>,
     /// State slot of each row, i32 `[B]`, in models with linear attention.
     state_slots: Option<Value>,
+    /// State slots that the tokens of a verify step write, i32 `[B, T]`, in models with a draft head.
+    state_write_slots: Option<Value>,
 }
 
 /// Where the rows' tokens lie in the pools of one class.
@@ -98,29 +140,21 @@ pub fn program(
     pools: PoolShape,
     bucket: Bucket,
 ) -> String {
-    let tokens = bucket.batch * bucket.tokens;
     let weight_dtype = slots.embedding.content.dtype();
-    let cx = Context {
-        bucket,
-        pools,
-        layout,
-        orientation: Orientation::choose(weight_dtype, layout, tokens),
-        product: Product::choose(weight_dtype, layout, tokens),
-        norm_eps: spec.norm_eps,
-        widest_at_once: prefill_attention::WIDEST_AT_ONCE,
-    };
+    let cx = Context::new(bucket, pools, weight_dtype, layout, spec.norm_eps);
 
     let mut main = Function::new("main");
     let request = request_parameters(&mut main, &cx, spec);
-    // Output 0 is the logits; pools follow in the order of their arguments.
-    let mut outputs = 1..;
-    let mut all_pools = Vec::new();
-    for (l, layer) in spec.layers.iter().enumerate() {
-        all_pools.push(layer_pools(l, layer, pools).map(|pool| {
-            let output = outputs.next().unwrap_or_default();
-            main.aliased_parameter(&pool.name, pool.dtype, &pool.dims, output)
-        }));
-    }
+    // Pools follow the results that are read, in the order of their arguments.
+    let mut outputs = if spec.draft.is_some() { speculation::RESULTS } else { 1 }..;
+    let mut pool = |pool: LayerPool| {
+        let output = outputs.next().unwrap_or_default();
+        main.aliased_parameter(&pool.name, pool.dtype, &pool.dims, output)
+    };
+    let layers = spec.layers.iter().enumerate();
+    let all_pools: Vec<_> =
+        layers.map(|(l, layer)| layer_pools(l, layer, pools).map(&mut pool)).collect();
+    let draft_pools: Vec<_> = draft_pools(spec, pools).into_iter().map(pool).collect();
     let weights = slots.map(|slot| main.parameter(&slot.name, slot.content.dtype(), &slot.dims));
 
     let mut x = embed(&mut main, &cx, spec.embedding, &weights.embedding, &request.token_ids);
@@ -145,12 +179,22 @@ pub fn program(
         x = outputs.remove(0);
         new_pools.extend(outputs);
     }
-    let logits = head::logits(&mut main, &cx, &spec.head, &x, &weights);
-    let mut results = vec![logits];
+    let mut private: Vec<_> = kinds.into_iter().map(|kind| kind.function).collect();
+    let mut results = match &spec.draft {
+        None => vec![head::logits(&mut main, &cx, &spec.head, &x, &weights)],
+        Some(draft) => {
+            let model = speculation::Model { cx: &cx, spec, draft, weights: &weights };
+            let (results, pools, layer) =
+                speculation::results(&mut main, model, &request, &x, draft_pools);
+            new_pools.extend(pools);
+            private.push(layer);
+            results
+        }
+    };
     results.extend(new_pools);
     main.returns(results);
 
-    Module { main, private: kinds.into_iter().map(|kind| kind.function).collect() }.text()
+    Module { main, private }.text()
 }
 
 /// Layers that share one function.
@@ -174,8 +218,9 @@ fn request_parameters(main: &mut Function, cx: &Context, spec: &ModelSpec) -> Re
         slot_mapping: i32s("windowSlotMapping", &[batch * tokens]),
     });
     let state_slots = spec.gated_delta().map(|_| i32s("stateSlots", &[batch]));
+    let state_write_slots = spec.draft.as_ref().map(|_| i32s("stateWriteSlots", &[batch, tokens]));
     let full = Paging { block_tables, slot_mapping };
-    Request { token_ids, positions, seq_lens, full, windowed, state_slots }
+    Request { token_ids, positions, seq_lens, full, windowed, state_slots, state_write_slots }
 }
 
 /// The tokens' rows of the embedding table, as activations.
@@ -186,7 +231,7 @@ fn embed(
     table: &Value,
     token_ids: &Value,
 ) -> Value {
-    let ids = f.reshape(token_ids, &[cx.tokens()]);
+    let ids = f.reshape(token_ids, &[token_ids.dims().iter().product()]);
     let rows = f.gather_rows(table, &ids);
     let rows = f.convert(&rows, DType::F32);
     let x = match cx.orientation {

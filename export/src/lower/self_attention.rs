@@ -33,7 +33,7 @@ impl Shared {
         let class = pools::class(attention, cx.pools);
         let paging = request.paging(class);
         let history = History::build(f, cx, attention, &paging.block_tables, &request.positions);
-        let visibility = if cx.is_decode() {
+        let visibility = if cx.is_one_token() {
             decode_attention::bias(f, attention, &history, &request.seq_lens)
         } else {
             request.positions.clone()
@@ -76,6 +76,40 @@ pub(super) fn attention(
     shared: &Shared,
     weights: &LayerWeights<Value>,
 ) -> (Value, [Value; 2]) {
+    let Heads { query, key, value, projected } =
+        project(f, cx, attention, h, shared.rope.as_ref(), weights);
+    let (mut mixed, pools) =
+        write_and_attend(f, cx, attention, (&query, &key, &value), pools, shared);
+    if attention.gate {
+        let (query, kv) = (attention.query_width(), attention.kv_width());
+        let gate = f.slice(&projected, cx.orientation.features(), query + 2 * kv, query);
+        let gate = f.unary(Unary::Logistic, &gate);
+        mixed = f.binary(Binary::Multiply, &mixed, &gate);
+    }
+    let out = projection::project(f, cx, &mixed, weights.projection(LayerWeight::AttentionOutput));
+    (out, pools)
+}
+
+/// What attention computes of its input.
+struct Heads {
+    /// Rotated and scaled, `[tokens, heads, head_dim]`.
+    query: Value,
+    /// Rotated, `[tokens, kv_heads, head_dim]`.
+    key: Value,
+    /// `[tokens, kv_heads, head_dim]`.
+    value: Value,
+    /// All of them and the gate, if there is one, as the projection gives them.
+    projected: Value,
+}
+
+fn project(
+    f: &mut Function,
+    cx: &Context,
+    attention: &AttentionSpec,
+    h: &Value,
+    rope_tables: Option<&RopeTables>,
+    weights: &LayerWeights<Value>,
+) -> Heads {
     let AttentionSpec { heads, kv_heads, head_dim, .. } = *attention;
     let (query_width, kv_width) = (attention.query_width(), attention.kv_width());
     let features = cx.orientation.features();
@@ -105,8 +139,8 @@ pub(super) fn attention(
     };
     let query = normed(f, query, LayerWeight::QueryNorm);
     let key = normed(f, key, LayerWeight::KeyNorm);
-    let query = rope::query(f, cx, attention, shared.rope.as_ref(), &query);
-    let key = rope::key(f, cx, shared.rope.as_ref(), &key);
+    let query = rope::query(f, cx, attention, rope_tables, &query);
+    let key = rope::key(f, cx, rope_tables, &key);
     // [tokens, heads, head_dim], as pools want it.
     let token_major = |f: &mut Function, x: &Value| match cx.orientation {
         Orientation::FeatureMajor => f.transpose(x, &[2, 0, 1]),
@@ -114,16 +148,24 @@ pub(super) fn attention(
     };
     let (query, key, value) =
         (token_major(f, &query), token_major(f, &key), token_major(f, &value));
+    Heads { query, key, value, projected }
+}
 
-    let (mut mixed, pools) =
-        write_and_attend(f, cx, attention, (&query, &key, &value), pools, shared);
-    if attention.gate {
-        let gate = f.slice(&projected, features, query_width + 2 * kv_width, query_width);
-        let gate = f.unary(Unary::Logistic, &gate);
-        mixed = f.binary(Binary::Multiply, &mixed, &gate);
-    }
-    let out = projection::project(f, cx, &mixed, weights.projection(LayerWeight::AttentionOutput));
-    (out, pools)
+/// The pools with the keys and values of tokens, of which nothing else is needed: `h` is what the
+/// attention takes of them, at `positions` (i32 `[B, T]`) and `slots` (i32 `[B * T]`).
+pub(super) fn remember(
+    f: &mut Function,
+    cx: &Context,
+    attention: &AttentionSpec,
+    h: &Value,
+    (positions, slots): (&Value, &Value),
+    [keys, values]: [&Value; 2],
+    weights: &LayerWeights<Value>,
+) -> [Value; 2] {
+    let rope = RopeTables::build(f, cx, attention, positions);
+    let Heads { key, value, .. } = project(f, cx, attention, h, rope.as_ref(), weights);
+    let indices = kv::write_indices(f, cx.pools.block_size, slots);
+    [kv::write(f, keys, &indices, &key), kv::write(f, values, &indices, &value)]
 }
 
 /// The heads' outputs as activations, and the pools with this call's keys and values written. Query,
@@ -138,7 +180,8 @@ fn write_and_attend(
 ) -> (Value, [Value; 2]) {
     let keys = kv::write(f, keys, &shared.write_indices, key);
     let values = kv::write(f, values, &shared.write_indices, value);
-    let attend = if cx.is_decode() { decode_attention::attend } else { prefill_attention::attend };
+    let attend =
+        if cx.is_one_token() { decode_attention::attend } else { prefill_attention::attend };
     let pools = (&keys, &values);
     let mixed = attend(f, cx, attention, query, pools, &shared.history, &shared.visibility);
     (mixed, [keys, values])

@@ -48,6 +48,7 @@ impl Weights {
             layers: vec![layer],
             head: HeadSpec { tied: true, multiplier: 1.0, softcap: None },
             refused_tokens: Vec::new(),
+            draft: None,
         };
         let slots =
             weight_slots(&spec, WeightDType::F32, WeightLayout::OutIn, None).layers.remove(0);
@@ -105,6 +106,7 @@ pub(super) fn context(
             kv_dtype: DType::F32,
             state_slots,
         },
+        weight_dtype: DType::F32,
         layout: WeightLayout::OutIn,
         orientation,
         product: Product::F32,

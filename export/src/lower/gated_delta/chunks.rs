@@ -48,7 +48,7 @@ pub(super) fn advance(
     let count = &shared.rows.count;
     let [pool, outputs] = f.repeat(count, [pool, &outputs], &fixed, |f, row, state, fixed| {
         let [pool, outputs] = state;
-        let slot = Slot::of(f, row, &fixed[5..]);
+        let slot = Slot::of(f, row, batch, &fixed[5..]);
         let (held, start) = slot.read(f, &pool);
         let start = f.reshape(&start, &[value_heads, key_dim, value_dim]);
 
@@ -71,7 +71,7 @@ pub(super) fn advance(
                 [next, f.dynamic_update_slice(&outputs, &out, &[(0, row), (1, &first)])]
             });
         let next = f.reshape(&next, held.dims());
-        [slot.write(f, &pool, &held, &next, columns), outputs]
+        [slot.write(f, &pool, &held, &[next], columns), outputs]
     });
     (f.slice(&outputs, 1, added, columns), pool)
 }

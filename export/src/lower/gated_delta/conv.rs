@@ -28,12 +28,14 @@ pub(super) fn convolve(
     let fixed = slots(shared);
     let [pool, inputs] =
         f.repeat(&shared.rows.count, [pool, &inputs], &fixed, |f, row, [pool, inputs], fixed| {
-            let slot = Slot::of(f, row, fixed);
+            let slot = Slot::of(f, row, batch, fixed);
             let (held, start) = slot.read(f, &pool);
             let inputs = f.dynamic_update_slice(&inputs, &start, &[(0, row), (1, &slot.padding)]);
-            let last = f.dynamic_slice(&inputs, 0, row, 1);
-            let last = f.slice(&last, 1, columns, kept);
-            [slot.write(f, &pool, &held, &last, columns), inputs]
+            let own = f.dynamic_slice(&inputs, 0, row, 1);
+            let first = if slot.keeps_each() { 1 } else { columns };
+            let states: Vec<_> =
+                (first..=columns).map(|after| f.slice(&own, 1, after, kept)).collect();
+            [slot.write(f, &pool, &held, &states, columns), inputs]
         });
 
     let mut sum: Option<Value> = None;

@@ -30,6 +30,9 @@ pub(super) struct Shared {
     slots: Value,
     /// Whether each row begins at position 0, whatever its slot holds: `[B]`.
     fresh: Value,
+    /// The slot that the state after each token of a verify step goes to, i32 `[B * T]`; in other
+    /// calls a row's last state replaces that of its slot.
+    writes: Option<Value>,
 }
 
 impl Shared {
@@ -39,6 +42,7 @@ impl Shared {
         rows: Rows,
         positions: &Value,
         state_slots: &Value,
+        write_slots: Option<&Value>,
     ) -> Shared {
         let dims = [cx.bucket.batch, cx.bucket.tokens];
         let (zero, one) = (f.int(0, &dims), f.int(1, &dims));
@@ -48,7 +52,9 @@ impl Shared {
         let first = f.reduce(Reduce::Maximum, &first, 1);
         let one = f.int(1, &dims[..1]);
         let fresh = f.compare(Compare::Eq, &first, &one);
-        Shared { rows, slots: state_slots.clone(), fresh }
+        let writes = write_slots.filter(|_| cx.decodes_drafts());
+        let writes = writes.map(|slots| f.reshape(slots, &[cx.tokens()]));
+        Shared { rows, slots: state_slots.clone(), fresh, writes }
     }
 
     /// `each` of every value and its name, in the order of a layer's parameters.
@@ -57,6 +63,7 @@ impl Shared {
             rows: self.rows.map(each),
             slots: each("stateSlots", &self.slots),
             fresh: each("fresh", &self.fresh),
+            writes: self.writes.as_ref().map(|writes| each("stateWriteSlots", writes)),
         }
     }
 }

@@ -188,7 +188,7 @@ fn program(cx: &Context, weights: &Weights, late_read: bool) -> String {
     let state = f.aliased_parameter("recurrentState", DType::F32, &state, 2);
     let weights = weights.parameters(&mut f);
     let rows = Rows::build(&mut f, cx, &slot_mapping);
-    let shared = Shared::build(&mut f, cx, rows, &positions, &state_slots);
+    let shared = Shared::build(&mut f, cx, rows, &positions, &state_slots, None);
     let pools = [&conv, &state];
     let (mut out, [conv, new]) = mix(&mut f, cx, &DELTA, &h, pools, &shared, &weights);
     if late_read {

@@ -52,7 +52,7 @@ impl Experts<'_> {
     ) -> Value {
         let (count, hidden) = (tokens.dims()[0], tokens.dims()[1]);
         let outputs = match together(self.moe, count) {
-            1 if self.cx.is_decode() => self.one_by_one(f, tokens, chosen, rows),
+            1 if self.cx.is_one_token() => self.one_by_one(f, tokens, chosen, rows),
             size => self.in_groups(f, tokens, chosen, rows, size),
         };
         let outputs = f.reshape(&outputs, &[count, self.moe.experts_per_token, hidden]);

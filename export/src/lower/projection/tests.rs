@@ -41,6 +41,7 @@ impl Case {
                 kv_dtype: DType::F32,
                 state_slots: 1,
             },
+            weight_dtype: self.weights.dtype(),
             layout: self.layout,
             orientation: Orientation::choose(self.weights.dtype(), self.layout, tokens),
             product: Product::choose(self.weights.dtype(), self.layout, tokens),

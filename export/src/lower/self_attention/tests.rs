@@ -136,6 +136,7 @@ impl Case {
                 windowed: self.windowed,
                 kv_dtype: self.pool_dtype,
             },
+            weight_dtype: DType::F32,
             layout: WeightLayout::OutIn,
             orientation: self.orientation,
             product: Product::F32,
@@ -164,7 +165,15 @@ impl Case {
         let keys = f.aliased_parameter("keys", self.pool_dtype, &pool, 1);
         let values = f.aliased_parameter("values", self.pool_dtype, &pool, 2);
         let token_ids = positions.clone();
-        let request = Request { token_ids, positions, seq_lens, full, windowed, state_slots: None };
+        let request = Request {
+            token_ids,
+            positions,
+            seq_lens,
+            full,
+            windowed,
+            state_slots: None,
+            state_write_slots: None,
+        };
         let shared = Shared::build(&mut f, &cx, &self.attention, &request);
         let tokens = (&query, &key, &value);
         let (mixed, [keys, values]) =
