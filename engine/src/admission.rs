@@ -6,6 +6,7 @@ use crate::event::{Event, FreeCause};
 use crate::refusal::HOLDERS_LISTED;
 use crate::resources::{Amounts, Resource};
 use crate::sequence::SequenceKey;
+use crate::speculation::{extra_positions, extra_positions_ahead};
 use crate::state::State;
 use crate::work::Work;
 use crate::{
@@ -26,9 +27,13 @@ pub(crate) struct Admission<'a> {
 }
 
 impl Admission<'_> {
-    /// Admits a request; none if it has nothing to run and no sequence. A refused START leaves no
-    /// sequence, any other refusal leaves it as it was.
-    pub fn admit(self, work: &Work, state: &mut State) -> Result<Option<SequenceKey>, Refusal> {
+    /// Admits a request: its sequence, and whether that verifies its drafts; none if it has nothing to
+    /// run and no sequence. A refused START leaves no sequence, any other refusal leaves it as it was.
+    pub fn admit(
+        self,
+        work: &Work,
+        state: &mut State,
+    ) -> Result<Option<(SequenceKey, bool)>, Refusal> {
         let Some(id) = &work.id else { return Err(Refusal::NoSequence) };
         if work.start {
             state.free(id, FreeCause::StartedAgain);
@@ -37,10 +42,10 @@ impl Admission<'_> {
             if admitted.is_err() {
                 state.free(id, FreeCause::StartRefused);
             }
-            return admitted.map(|()| Some(key));
+            return admitted.map(|verify| Some((key, verify)));
         }
         match state.sequences.find(id) {
-            Some(key) => self.admit_tokens(work, key, state).map(|()| Some(key)),
+            Some(key) => self.admit_tokens(work, key, state).map(|verify| Some((key, verify))),
             // A refused START is still a live sequence to the server, which clients end.
             None if work.end && work.tokens.is_empty() => Ok(None),
             None => Err(Refusal::NoState {
@@ -50,19 +55,27 @@ impl Admission<'_> {
         }
     }
 
-    fn admit_tokens(self, work: &Work, key: SequenceKey, state: &mut State) -> Result<(), Refusal> {
+    fn admit_tokens(
+        self,
+        work: &Work,
+        key: SequenceKey,
+        state: &mut State,
+    ) -> Result<bool, Refusal> {
         let sequence = &state.sequences[key];
-        let (length, sent) = (sequence.length, work.tokens.len());
+        let (length, sent) = (sequence.length, work.count);
         if sent == 0 && !work.end {
             return Err(Refusal::NoTokens { sequence: sequence.id.clone() });
         }
         let max_context = self.geometry.max_context();
-        let target = length.saturating_add(sent);
+        let verify = !work.start && sequence.continues_with(work.to_run(), self.geometry);
+        let extra = extra_positions(sent, verify, self.geometry);
+        let target = length.saturating_add(sent).saturating_add(extra);
         if target > max_context {
             return Err(Refusal::ContextExceeded {
                 sequence: sequence.id.clone(),
                 length,
                 sent,
+                extra,
                 max_context,
                 aftermath: Aftermath::of(work.start, work.end),
             });
@@ -72,12 +85,25 @@ impl Admission<'_> {
             let limit = self.reclaim_limit(state);
             self.reclaim(needs, limit, key, state);
             if let Some(resource) = state.resources.short_of(needs) {
-                let exhausted = self.exhausted(resource, limit, work, key, state);
+                let exhausted = self.exhausted(resource, needs, limit, work, key, state);
                 return Err(Refusal::Exhausted(Box::new(exhausted)));
             }
         }
+        let needs = self.ahead(work, verify, key, state).unwrap_or(needs);
         state.resources.take(needs, &mut state.sequences[key].held);
-        Ok(())
+        Ok(verify)
+    }
+
+    /// What a generation's verify step lacks to have room for the step after it, too, so that this
+    /// can start before the other is read (sequence mode §17). Nobody gives way for it.
+    fn ahead(self, work: &Work, verify: bool, key: SequenceKey, state: &State) -> Option<Amounts> {
+        let chained = self.settings.chain && self.geometry.drafts()?.chained;
+        let sequence = &state.sequences[key];
+        let target = sequence.length + 1 + extra_positions_ahead(self.geometry);
+        let needs = Amounts::lacking(target, &sequence.held, self.geometry);
+        let fits =
+            target <= self.geometry.max_context() && state.resources.short_of(needs).is_none();
+        (chained && verify && work.generates() && fits).then_some(needs)
     }
 
     fn reclaim_limit(self, state: &State) -> Nanos {
@@ -107,14 +133,14 @@ impl Admission<'_> {
     fn exhausted(
         self,
         resource: Resource,
+        needs: Amounts,
         limit: Nanos,
         work: &Work,
         key: SequenceKey,
         state: &State,
     ) -> Exhausted {
         let sequence = &state.sequences[key];
-        let target = sequence.length + work.tokens.len();
-        let needs = Amounts::lacking(target, &sequence.held, self.geometry);
+        let target = sequence.length + work.count;
         let mut holders: Vec<_> = state
             .sequences
             .iter()

@@ -9,8 +9,9 @@ use crate::packing::{self, PackedRow, StepInputs, StepSource};
 use crate::queue::{Queue, Ready, Waits};
 use crate::schedule::{Admitted, Demand, Schedule, View};
 use crate::sequence::Activity;
+use crate::speculation::{self, Chain, StepResults};
 use crate::state::State;
-use crate::work::{CallRow, Replies, Work};
+use crate::work::{CallRow, Progress, Replies, Work};
 use crate::{
     Amounts, Arrival, BatchReport, Batching, Call, CallFailure, Counts, Geometry, LiveSequence,
     Nanos, Outcome, Refusal, RowRef, SequenceId, Settings,
@@ -90,6 +91,8 @@ pub struct Engine {
 
     // The current batch.
     works: Vec<Work>,
+    /// Those of it that go on, once it has run.
+    continuing: Vec<Work>,
     in_batch: HashSet<SequenceId>,
     start: Nanos,
     /// Start of the first execution, end of the last.
@@ -99,6 +102,9 @@ pub struct Engine {
     // Its current call.
     rows: Vec<CallRow>,
     entry: usize,
+    /// It was launched with the call before.
+    chained: bool,
+    chain: Chain,
 }
 
 impl Engine {
@@ -123,6 +129,7 @@ impl Engine {
             totals: Totals::default(),
             held_back: false,
             works: Vec::new(),
+            continuing: Vec::new(),
             in_batch: HashSet::new(),
             start: 0,
             compute: None,
@@ -130,6 +137,8 @@ impl Engine {
             schedule: Schedule::default(),
             rows: Vec::new(),
             entry: 0,
+            chained: false,
+            chain: Chain::default(),
         }
     }
 
@@ -146,6 +155,8 @@ impl Engine {
             pages: &sequence.held.pages,
             ring: &sequence.held.ring,
             state_slots: &sequence.held.state_slots,
+            pending: sequence.pending,
+            drafts: &sequence.drafts,
         })
     }
 
@@ -227,6 +238,7 @@ impl Engine {
     /// The call to run after [`Step::Run`]. At other times it has no rows.
     pub fn call(&self) -> Call<'_> {
         Call {
+            chained: self.chained,
             entry: self.entry,
             ordinal: self.calls,
             rows: if self.phase == Phase::Called { &self.rows } else { &[] },
@@ -235,8 +247,31 @@ impl Engine {
         }
     }
 
+    /// Whether the step after the call can be launched before this one is read, from what the device
+    /// has of it (artifact format §10.5): after [`Step::Run`], as far as the engine knows, which is of
+    /// requests that were pushed. Its owner then tells [`Engine::launched_next`].
+    pub fn chains(&self) -> bool {
+        let view =
+            View { works: &self.works, sequences: &self.state.sequences, geometry: &self.geometry };
+        self.phase == Phase::Called
+            && self.queue.len() == 0
+            && speculation::chains(view, &self.settings, self.entry, &self.rows)
+    }
+
+    /// The step after the call is launched, as [`Engine::chains`] allowed. It is a later call, which
+    /// says so ([`Call::chained`]), or none, if something else comes between: it is then of no use and
+    /// has done no harm.
+    pub fn launched_next(&mut self) {
+        self.chain.launched(self.entry, &self.rows, &self.works);
+    }
+
     /// Takes the result of the call. Without a call it does nothing.
     pub fn complete(&mut self, outcome: Outcome) {
+        self.complete_with(outcome, None);
+    }
+
+    /// As [`Engine::complete`], with what a call of a model with a draft head gave, if it ran.
+    pub fn complete_with(&mut self, outcome: Outcome, results: Option<StepResults<'_>>) {
         if self.phase != Phase::Called {
             return;
         }
@@ -248,23 +283,38 @@ impl Engine {
             self.works[row.work].compute = Some((compute_start, compute_end));
         }
         match result {
-            Ok(()) => self.advance_rows(),
+            Ok(()) => match (self.geometry.drafts(), results) {
+                (None, _) => self.advance_rows(),
+                (Some(_), Some(results)) => self.give_rows(results),
+                (Some(_), None) => {
+                    let message = "nobody read them".to_owned();
+                    let refusal = self.refusal_of(CallFailure::Copy { message }, true);
+                    self.fail_rows(&refusal);
+                }
+            },
             Err(failure) => {
+                let ahead = self.chain.forget();
                 if let CallFailure::Execution { pools_lost: true, .. } = failure {
                     self.pools = Pools::Lost;
                 }
-                let refusal = self.refusal_of(failure);
+                let refusal = self.refusal_of(failure, ahead);
                 self.fail_rows(&refusal);
             }
         }
         self.calls += 1;
     }
 
+    /// What the generations of the batch that go on were given, after [`Step::Reply`] and until the
+    /// next step.
+    pub fn progress(&self) -> impl Iterator<Item = Progress<'_>> {
+        self.continuing.iter().map(Work::progress)
+    }
+
     /// The replies of the batch in batch order, after [`Step::Reply`].
     pub fn replies(&mut self) -> Replies<'_> {
         let (compute_start, compute_end) = self.compute.unwrap_or((self.start, self.start));
         let report = BatchReport {
-            requests: self.works.len(),
+            requests: self.works.len() + self.continuing.len(),
             start: self.start,
             compute_start,
             compute_end,
@@ -343,8 +393,9 @@ impl Engine {
                 continue;
             }
             match admission.admit(work, &mut self.state) {
-                Ok(Some(sequence)) => {
-                    self.schedule.add(Admitted { work: index, sequence }, work.tokens.len());
+                Ok(Some((sequence, verify))) => {
+                    let admitted = Admitted { work: index, sequence, verify };
+                    self.schedule.add(admitted, work.count, &self.geometry);
                 }
                 Ok(None) => {}
                 Err(refusal) => work.refusal = Some(refusal),
@@ -374,6 +425,7 @@ impl Engine {
                 continue;
             }
             self.entry = entry;
+            self.chained = self.chain.take(entry, &self.rows, &self.works);
             self.totals.calls += 1;
             return true;
         }
@@ -388,13 +440,32 @@ impl Engine {
         }
     }
 
+    /// As [`Engine::advance_rows`], with what the call gave its rows.
+    fn give_rows(&mut self, results: StepResults<'_>) {
+        for (index, row) in self.rows.iter().enumerate() {
+            let work = &mut self.works[row.work];
+            let sequence = &mut self.state.sequences[row.sequence];
+            let Some(results) = results.row(index, &self.geometry) else {
+                let entry = self.geometry.entries()[self.entry].id.clone();
+                work.fail(Refusal::NoToken { entry, sequence: sequence.id.clone() });
+                continue;
+            };
+            sequence.length += if row.verify { results.emitted.len() } else { row.count };
+            sequence.take_results(results, row.verify, &self.geometry);
+            work.done += row.count;
+            work.row = Some(RowRef { call: self.calls, row: index });
+            work.give(results.emitted);
+        }
+    }
+
     fn fail_rows(&mut self, refusal: &Refusal) {
         for row in &self.rows {
             self.works[row.work].fail(refusal.clone());
         }
     }
 
-    fn refusal_of(&self, failure: CallFailure) -> Refusal {
+    /// Why a call that failed refuses its rows; `ahead` if the step after it was launched already.
+    fn refusal_of(&self, failure: CallFailure, ahead: bool) -> Refusal {
         let entry = self.geometry.entries()[self.entry].id.clone();
         match failure {
             CallFailure::Execution { message, pools_lost: false } => {
@@ -406,8 +477,10 @@ impl Engine {
             CallFailure::Copy { message } => {
                 let copy_failed = Refusal::CopyFailed { entry, message };
                 // KV past a sequence's length is written over, but a recurrent state has taken the
-                // tokens in: they cannot be run again.
-                if self.geometry.num_state_slots().is_some() {
+                // tokens in: they cannot be run again. A verify step leaves the state that it read, but
+                // the one after it does not.
+                let kept = self.rows.iter().all(|row| row.verify) && !ahead;
+                if self.geometry.num_state_slots().is_some() && !kept {
                     Refusal::StateAdvanced { cause: Box::new(copy_failed) }
                 } else {
                     copy_failed
@@ -420,10 +493,11 @@ impl Engine {
     fn finish_works(&mut self, now: Nanos) {
         for work in &mut self.works {
             let Some(id) = &work.id else { continue };
+            let goes_on = work.goes_on();
             if let Some(key) = self.state.sequences.find(id) {
                 work.held = self.state.sequences[key].held.amounts();
             }
-            if work.end {
+            if work.end && !goes_on {
                 self.state.free(id, FreeCause::Ended);
             } else if work.is_lost() {
                 self.state.free(id, FreeCause::Lost);
@@ -432,16 +506,21 @@ impl Engine {
                 self.activities += 1;
                 let activity = Activity { at: now, order: self.activities };
                 self.state.sequences[key].last_active = Some(activity);
-                if work.refusal.is_none() && work.tokens.len() == 1 {
+                // A generation's next step is there already.
+                if work.refusal.is_none() && work.count == 1 && !goes_on {
                     self.queue.expect(id);
                 }
             }
         }
+        self.continuing.extend(self.works.extract_if(.., |work| work.goes_on()));
     }
 
     fn close_batch(&mut self, now: Nanos) {
         self.longest_batch = self.longest_batch.max(now.saturating_sub(self.start));
         self.queue.batch_ended(now);
+        for work in self.continuing.drain(..).rev() {
+            self.queue.push_front(work.again(now));
+        }
         // Replacing the pools failed at the end of this batch or at its start.
         if self.pools == Pools::Missing {
             self.pools = Pools::Lost;
@@ -477,6 +556,7 @@ impl StepSource for Engine {
         let rows = call.rows().map(|row| PackedRow {
             position: row.position,
             tokens: row.tokens,
+            drafts: row.drafts,
             held: row.held,
         });
         packing::pack(&self.geometry, call.entry, rows, inputs);

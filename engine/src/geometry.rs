@@ -1,6 +1,6 @@
 //! Sizes of the model, and which of its entries runs a call.
 
-use tlaloc_artifact::{Artifact, EntryKind};
+use tlaloc_artifact::{Artifact, Entry, EntryKind, OutputRole};
 
 use crate::{Aftermath, Refusal};
 
@@ -47,6 +47,15 @@ pub struct WindowedPools {
     pub num_blocks: usize,
 }
 
+/// The draft head of a model (artifact format §10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drafts {
+    /// Tokens that it proposes in each step: `K`, at least 1.
+    pub tokens: usize,
+    /// A step also gives the next one's inputs, which can then start before anyone has read them.
+    pub chained: bool,
+}
+
 /// Sizes of a model, with the choices that follow from them (sequence mode §11.1).
 #[derive(Clone, Debug)]
 pub struct Geometry {
@@ -55,6 +64,7 @@ pub struct Geometry {
     block_size: usize,
     windowed: Option<WindowedPools>,
     num_state_slots: Option<usize>,
+    drafts: Option<Drafts>,
     /// Ascending by id.
     refused_tokens: Vec<(i32, String)>,
     entries: Vec<EntryShape>,
@@ -95,6 +105,7 @@ impl Geometry {
             block_size: block_size.max(1),
             windowed: None,
             num_state_slots: None,
+            drafts: None,
             refused_tokens,
             entries,
         }
@@ -110,6 +121,11 @@ impl Geometry {
     /// With linear attention, whose pools have `num_slots` state slots.
     pub fn with_state_slots(self, num_slots: usize) -> Geometry {
         Geometry { num_state_slots: Some(num_slots), ..self }
+    }
+
+    /// With a draft head. A sequence then takes two state slots more than that proposes.
+    pub fn with_drafts(self, drafts: Drafts) -> Geometry {
+        Geometry { drafts: Some(drafts).filter(|drafts| drafts.tokens > 0), ..self }
     }
 
     /// The sizes of a checked artifact.
@@ -141,7 +157,13 @@ impl Geometry {
         if let Some(state) = artifact.linear_state() {
             geometry = geometry.with_state_slots(state.num_slots);
         }
-        geometry
+        let chained = |entry: &Entry| {
+            entry.outputs.iter().any(|output| output.role == OutputRole::NextTokenIds)
+        };
+        geometry.with_drafts(Drafts {
+            tokens: artifact.draft_tokens(),
+            chained: artifact.entries().iter().all(chained),
+        })
     }
 
     /// Token ids are in `[0, vocab_size)`.
@@ -169,6 +191,26 @@ impl Geometry {
         self.num_state_slots
     }
 
+    /// The draft head, if it has one.
+    pub fn drafts(&self) -> Option<Drafts> {
+        self.drafts
+    }
+
+    /// Draft tokens of a step, `K`; 0 without a draft head.
+    pub fn draft_tokens(&self) -> usize {
+        self.drafts.map_or(0, |drafts| drafts.tokens)
+    }
+
+    /// State slots that one sequence takes: 0 without linear attention.
+    pub(crate) fn state_slots_each(&self) -> usize {
+        match (self.num_state_slots, self.drafts) {
+            (None, _) => 0,
+            (Some(_), None) => 1,
+            // The state of its last token, and one for each token of a verify step.
+            (Some(_), Some(drafts)) => drafts.tokens + 2,
+        }
+    }
+
     /// The entries in manifest order.
     pub fn entries(&self) -> &[EntryShape] {
         &self.entries
@@ -184,6 +226,11 @@ impl Geometry {
         self.max_decode_batch
     }
 
+    /// Whether a token id is in the vocabulary.
+    pub(crate) fn has_token(&self, token: i32) -> bool {
+        usize::try_from(token).is_ok_and(|token| token < self.vocab_size)
+    }
+
     /// Checks the token ids of a request, from left to right (sequence mode §7). Intake calls it,
     /// off the instance thread; `start` and `end` are the request's flags.
     ///
@@ -192,7 +239,7 @@ impl Geometry {
     pub fn check_tokens(&self, tokens: &[i32], start: bool, end: bool) -> Result<(), Refusal> {
         let aftermath = Aftermath::of(start, end);
         for (index, &token) in tokens.iter().enumerate() {
-            if usize::try_from(token).is_ok_and(|token| token < self.vocab_size) {
+            if self.has_token(token) {
                 let known = self.refused_tokens.binary_search_by_key(&token, |refused| refused.0);
                 if let Some((_, key)) = known.ok().and_then(|at| self.refused_tokens.get(at)) {
                     let config_key = key.clone();

@@ -25,6 +25,7 @@
 //! | `queue` | when a batch starts and what is in it (§8) |
 //! | `admission`, `reclaim` | whether a request may run (§10) |
 //! | `schedule` | in which calls the requests of a batch run (§11) |
+//! | `speculation` | models with a draft head: what a call gives, generations, chained steps (§15–17) |
 //! | `packing` | what a call's integer inputs hold (artifact format §7.5) |
 //! | `engine` | the state machine that joins them (§9, §14, §19) |
 //! | `refusal`, `event` | what clients and operators read (§21) |
@@ -46,22 +47,25 @@ mod resources;
 mod schedule;
 mod sequence;
 mod settings;
+mod speculation;
 mod state;
 mod work;
 
 pub use counts::Counts;
 pub use engine::{Engine, Step};
 pub use event::{Event, FreeCause, Level};
-pub use geometry::{EntryShape, Geometry, WindowedPools};
+pub use geometry::{Drafts, EntryShape, Geometry, WindowedPools};
 pub use packing::{StepInputs, StepSource, WindowInputs};
 pub use reason::Reason;
 pub use refusal::{Aftermath, Code, Exhausted, Holder, Refusal};
 pub use resources::{Amounts, Resource};
 pub use sequence::{LiveSequence, SequenceId};
 pub use settings::{Batching, Settings};
+pub use speculation::StepResults;
 pub use tlaloc_artifact::EntryKind;
 pub use work::{
-    Arrival, BatchReport, Call, CallFailure, Outcome, Replies, Reply, Row, RowRef, Ticket, Times,
+    Arrival, BatchReport, Call, CallFailure, Generation, Outcome, Progress, Replies, Reply, Row,
+    RowRef, Ticket, Times,
 };
 
 /// A time of the owner's monotonic clock, or a duration, in nanoseconds.

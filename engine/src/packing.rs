@@ -20,6 +20,8 @@ pub struct StepInputs<'a> {
     pub windowed: Option<WindowInputs<'a>>,
     /// `STATE_SLOTS`, `[B]`, of a model with linear attention.
     pub state_slots: Option<&'a mut [i32]>,
+    /// `STATE_WRITE_SLOTS`, `[B, T]`, of a model with a draft head.
+    pub state_write_slots: Option<&'a mut [i32]>,
 }
 
 /// The integer inputs that windowed pools add to a call.
@@ -66,12 +68,16 @@ const LENGTH_PAD: i32 = 1;
 const SLOT_PAD: i32 = -1;
 /// Padding of `STATE_SLOTS`: any slot, as a row without live tokens leaves it alone.
 const STATE_SLOT_PAD: i32 = 0;
+/// Padding of `STATE_WRITE_SLOTS`: no write. A prefill call writes its state where it read it.
+const STATE_WRITE_PAD: i32 = -1;
 
-/// One row to pack: `tokens` go to positions from `position` on, in what the sequence holds.
+/// One row to pack: `tokens`, and in a verify step the `drafts` after them, go to positions from
+/// `position` on, in what the sequence holds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackedRow<'a> {
     pub position: usize,
     pub tokens: &'a [i32],
+    pub drafts: &'a [i32],
     pub held: &'a Held,
 }
 
@@ -93,29 +99,37 @@ pub(crate) fn pack<'a>(
     let slot = |page: usize, position: usize| (page * block_size + position % block_size) as i32;
 
     let mut used = 0;
-    for (index, PackedRow { position, tokens, held }) in rows.enumerate() {
+    for (index, PackedRow { position, tokens, drafts, held }) in rows.enumerate() {
         used = index + 1;
         let (wide, table) = (index * width..used * width, index * columns..used * columns);
-        let positions = position..position + tokens.len();
+        let count = tokens.len() + drafts.len();
+        let positions = position..position + count;
         let listed = 0..held.pages.len();
 
         let slots = positions.clone().map(|at| slot(held.pages[at / block_size], at));
         let pages = held.pages.iter().map(|&page| page as i32);
-        align_right(&mut inputs.token_ids[wide.clone()], TOKEN_PAD, tokens.iter().copied());
-        align_right(&mut inputs.slot_mapping[wide.clone()], SLOT_PAD, slots);
+        let tokens = tokens.iter().chain(drafts).copied();
+        align_right(&mut inputs.token_ids[wide.clone()], TOKEN_PAD, count, tokens);
+        align_right(&mut inputs.slot_mapping[wide.clone()], SLOT_PAD, count, slots);
         align_left(&mut inputs.block_tables[table.clone()], PAGE_PAD, pages);
         inputs.seq_lens[index] = positions.end as i32;
         if let Some(WindowInputs { block_tables, slot_mapping }) = &mut inputs.windowed {
             // A ring is indexed by its largest size, also while it is shorter.
             let page = |block: usize| held.ring[block % geometry.ring_pages()];
             let slots = positions.clone().map(|at| slot(page(at / block_size), at));
-            align_right(&mut slot_mapping[wide.clone()], SLOT_PAD, slots);
+            align_right(&mut slot_mapping[wide.clone()], SLOT_PAD, count, slots);
             align_left(&mut block_tables[table], PAGE_PAD, listed.map(|block| page(block) as i32));
         }
         if let Some(state_slots) = &mut inputs.state_slots {
             state_slots[index] = held.state_slots[0] as i32;
         }
-        align_right(&mut inputs.positions[wide], POSITION_PAD, positions.map(|at| at as i32));
+        if let Some(writes) = &mut inputs.state_write_slots {
+            let written = if drafts.is_empty() { 0 } else { count };
+            let slots = held.state_slots[1..].iter().map(|&slot| slot as i32).take(written);
+            align_right(&mut writes[wide.clone()], STATE_WRITE_PAD, written, slots);
+        }
+        let positions = positions.map(|at| at as i32);
+        align_right(&mut inputs.positions[wide], POSITION_PAD, count, positions);
     }
 
     inputs.token_ids[used * width..].fill(TOKEN_PAD);
@@ -130,11 +144,14 @@ pub(crate) fn pack<'a>(
     if let Some(state_slots) = inputs.state_slots {
         state_slots[used..].fill(STATE_SLOT_PAD);
     }
+    if let Some(writes) = inputs.state_write_slots {
+        writes[used * width..].fill(STATE_WRITE_PAD);
+    }
 }
 
-/// Fills `row` with padding and then `values`.
-fn align_right(row: &mut [i32], padding: i32, values: impl ExactSizeIterator<Item = i32>) {
-    let (pad, live) = row.split_at_mut(row.len() - values.len());
+/// Fills `row` with padding and then `count` values.
+fn align_right(row: &mut [i32], padding: i32, count: usize, values: impl Iterator<Item = i32>) {
+    let (pad, live) = row.split_at_mut(row.len() - count);
     pad.fill(padding);
     live.iter_mut().zip(values).for_each(|(to, value)| *to = value);
 }
@@ -166,6 +183,11 @@ fn check(geometry: &Geometry, shape: &EntryShape, inputs: &StepInputs<'_>) {
     assert_eq!(inputs.state_slots.is_some(), linear, "STATE_SLOTS of {id}");
     if let Some(state_slots) = &inputs.state_slots {
         check("STATE_SLOTS", state_slots, *batch);
+    }
+    let drafts = geometry.drafts().is_some();
+    assert_eq!(inputs.state_write_slots.is_some(), drafts, "STATE_WRITE_SLOTS of {id}");
+    if let Some(writes) = &inputs.state_write_slots {
+        check("STATE_WRITE_SLOTS", writes, batch * width);
     }
 }
 

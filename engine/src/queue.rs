@@ -73,6 +73,15 @@ impl Queue {
         !self.absent.is_empty()
     }
 
+    /// As [`Queue::push`], before everything that is pending: the next step of a generation.
+    pub fn push_front(&mut self, work: Work) {
+        if let Some(id) = &work.id {
+            self.absent.remove(id);
+            *self.waiting.entry(id.clone()).or_default() += 1;
+        }
+        self.pending.push_front(work);
+    }
+
     /// A request of this sequence is pending.
     fn has(&self, id: &SequenceId) -> bool {
         self.waiting.contains_key(id)

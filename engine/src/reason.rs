@@ -82,7 +82,8 @@ impl Refusal {
                 Resource::StateSlots => Reason::StateSlots,
             },
             Refusal::NoEntry { .. } => Reason::NoEntry,
-            Refusal::ExecutionFailed { .. } => Reason::Execution,
+            // What it gave is of no use.
+            Refusal::ExecutionFailed { .. } | Refusal::NoToken { .. } => Reason::Execution,
             Refusal::PoolsLost { .. } | Refusal::PoolsGone { .. } => Reason::Pools,
             Refusal::CopyFailed { .. } => Reason::Copy,
             Refusal::AfterEarlierCall { cause } | Refusal::StateAdvanced { cause } => {

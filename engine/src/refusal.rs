@@ -114,11 +114,14 @@ pub enum Refusal {
     /// The sequence would outgrow the model's entries. Remedy: send fewer tokens, or export larger
     /// contexts.
     #[error(
-        "{sent} token(s) would take sequence {sequence} from {length} to {} positions, but the \
+        "{sent} token(s) would take sequence {sequence} from {length} to {} positions{}, but the \
          largest context this model was compiled for is {max_context}; {aftermath}: send at most {} \
          token(s)",
-        length.saturating_add(*sent),
-        max_context.saturating_sub(if *aftermath == Aftermath::Unchanged { *length } else { 0 })
+        length.saturating_add(*sent).saturating_add(*extra),
+        if *extra > 0 { format!(", {extra} of them for drafts") } else { String::new() },
+        max_context
+            .saturating_sub(if *aftermath == Aftermath::Unchanged { *length } else { 0 })
+            .saturating_sub(*extra)
     )]
     ContextExceeded {
         /// The sequence.
@@ -127,6 +130,8 @@ pub enum Refusal {
         length: usize,
         /// Tokens of the request.
         sent: usize,
+        /// Positions that drafts take beyond them.
+        extra: usize,
         /// The most that a sequence can hold.
         max_context: usize,
         /// What is left of the sequence.
@@ -188,6 +193,18 @@ pub enum Refusal {
         /// The plugin's message.
         message: String,
     },
+    /// A model with a draft head gave no token, because its logits are not numbers. Remedy: start the
+    /// sequence again; if it happens again, look for values out of range in the checkpoint.
+    #[error(
+        "{entry} gave sequence {sequence} no next token: its logits are not finite; the sequence \
+         is freed: start it again"
+    )]
+    NoToken {
+        /// The entry.
+        entry: String,
+        /// The sequence.
+        sequence: SequenceId,
+    },
     /// A request of several calls failed after the first of them. Remedy: start the sequence
     /// again.
     #[error(
@@ -226,6 +243,7 @@ impl Refusal {
             Refusal::ExecutionFailed { .. }
             | Refusal::PoolsLost { .. }
             | Refusal::PoolsGone { .. }
+            | Refusal::NoToken { .. }
             | Refusal::CopyFailed { .. } => Code::Internal,
             Refusal::AfterEarlierCall { cause } | Refusal::StateAdvanced { cause } => cause.code(),
         }
@@ -233,7 +251,12 @@ impl Refusal {
 
     /// The sequence holds less or more than its client thinks, and is freed.
     pub(crate) fn loses_sequence(&self) -> bool {
-        matches!(self, Refusal::AfterEarlierCall { .. } | Refusal::StateAdvanced { .. })
+        matches!(
+            self,
+            Refusal::AfterEarlierCall { .. }
+                | Refusal::StateAdvanced { .. }
+                | Refusal::NoToken { .. }
+        )
     }
 }
 

@@ -71,7 +71,7 @@ impl Amounts {
     /// What a sequence that holds `held` lacks to have `length` positions (sequence mode §10).
     pub(crate) fn lacking(length: usize, held: &Held, geometry: &Geometry) -> Amounts {
         let blocks = geometry.blocks_for(length);
-        let slots = usize::from(geometry.num_state_slots().is_some());
+        let slots = geometry.state_slots_each();
         Amounts {
             pages: blocks.saturating_sub(held.pages.len()),
             ring_pages: blocks.min(geometry.ring_pages()).saturating_sub(held.ring.len()),

@@ -5,6 +5,7 @@ use tlaloc_artifact::EntryKind;
 
 use crate::Geometry;
 use crate::sequence::{SequenceKey, Sequences};
+use crate::speculation::extra_positions;
 use crate::work::{CallRow, Work};
 
 /// An admitted request with tokens to run.
@@ -13,6 +14,8 @@ pub(crate) struct Admitted {
     /// Index into the batch.
     pub work: usize,
     pub sequence: SequenceKey,
+    /// The sequence's drafts are verified.
+    pub verify: bool,
 }
 
 /// The entry that a call asks for.
@@ -44,10 +47,13 @@ impl Schedule {
         self.decodes.clear();
     }
 
-    pub fn add(&mut self, admitted: Admitted, tokens: usize) {
+    /// Adds a request of so many tokens. With a draft head, one token that is not the last one given
+    /// is a prompt, too: its decode entries verify.
+    pub fn add(&mut self, admitted: Admitted, tokens: usize, geometry: &Geometry) {
+        let drafts = geometry.drafts().is_some();
         match tokens {
             0 => {}
-            1 => self.decodes.all.push(admitted),
+            1 if !drafts || admitted.verify => self.decodes.all.push(admitted),
             _ => self.prompts.all.push(admitted),
         }
     }
@@ -67,7 +73,8 @@ struct Prompts {
     /// This round's rows of prefill calls, those of one context together.
     chunked: Vec<(usize, CallRow)>,
     next_chunked: usize,
-    /// This round's rows that no prefill entry takes: they run token by token.
+    /// This round's rows that no prefill entry takes: they run token by token, or with a draft head
+    /// not at all.
     stepwise: Vec<CallRow>,
     next_stepwise: usize,
     /// Contexts of this round's calls, in order of first appearance.
@@ -102,16 +109,18 @@ impl Prompts {
 
     fn plan_round(&mut self, View { works, sequences, geometry }: View<'_>) {
         self.forget_round();
-        for &Admitted { work, sequence } in &self.all {
+        let drafts = geometry.drafts().is_some();
+        for &Admitted { work, sequence, .. } in &self.all {
             let start = sequences[sequence].length;
             let count = works[work].left().min(geometry.max_tokens_per_call(start));
             if count == 0 {
                 continue;
             }
-            let row = CallRow { work, sequence, count };
-            let reach = start + count;
-            let entry =
-                (count > 1).then(|| geometry.choose(EntryKind::Prefill, 1, reach, count)).flatten();
+            let row = CallRow { work, sequence, count, verify: false };
+            let reach = start + count + extra_positions(count, false, geometry);
+            let entry = (count > 1 || drafts)
+                .then(|| geometry.choose(EntryKind::Prefill, 1, reach, count))
+                .flatten();
             match entry {
                 Some(entry) => {
                     let context = geometry.entries()[entry].context;
@@ -140,6 +149,13 @@ impl Prompts {
             return Some(Demand { kind: EntryKind::Prefill, context, tokens });
         }
         while let Some(row) = self.stepwise.get_mut(self.next_stepwise) {
+            if view.geometry.drafts().is_some() {
+                self.next_stepwise += 1;
+                rows.push(*row);
+                let extra = extra_positions(row.count, false, view.geometry);
+                let context = view.sequences[row.sequence].length + row.count + extra;
+                return Some(Demand { kind: EntryKind::Prefill, context, tokens: row.count });
+            }
             if row.count > 0 && view.works[row.work].left() > 0 {
                 row.count -= 1;
                 let context = view.sequences[row.sequence].length + 1;
@@ -152,7 +168,7 @@ impl Prompts {
     }
 }
 
-/// Requests of one token, in groups of at most the largest decode batch.
+/// Requests of one token, or verify steps, in groups of at most the largest decode batch.
 #[derive(Debug, Default)]
 struct Decodes {
     all: Vec<Admitted>,
@@ -167,10 +183,16 @@ impl Decodes {
 
     fn next(&mut self, view: View<'_>, rows: &mut Vec<CallRow>) -> Option<Demand> {
         let group = self.all[self.next..].iter().take(view.geometry.max_decode_batch().max(1));
-        let row = |&Admitted { work, sequence }: &Admitted| CallRow { work, sequence, count: 1 };
+        let row = |&Admitted { work, sequence, verify }: &Admitted| CallRow {
+            work,
+            sequence,
+            count: 1,
+            verify,
+        };
         rows.extend(group.map(row));
         self.next += rows.len();
-        let context = rows.iter().map(|row| view.sequences[row.sequence].length + 1).max()?;
-        Some(Demand { kind: EntryKind::Decode, context, tokens: 1 })
+        let longest = rows.iter().map(|row| view.sequences[row.sequence].length).max()?;
+        let context = longest + 1 + extra_positions(1, true, view.geometry);
+        Some(Demand { kind: EntryKind::Decode, context, tokens: 1 + view.geometry.draft_tokens() })
     }
 }

@@ -43,8 +43,13 @@ pub struct LiveSequence<'a> {
     pub pages: &'a [usize],
     /// Its ring pages, in ring order; none without windowed pools.
     pub ring: &'a [usize],
-    /// Its state slots, the one of its state first; none without linear attention.
+    /// Its state slots, the one of its state first and then those that a verify step writes; none
+    /// without linear attention.
     pub state_slots: &'a [usize],
+    /// The last token that it was given by a model with a draft head, which has no KV yet.
+    pub pending: Option<i32>,
+    /// Proposals for the tokens after that one.
+    pub drafts: &'a [i32],
 }
 
 /// State of a live sequence.
@@ -54,6 +59,10 @@ pub(crate) struct Sequence {
     /// Positions whose KV is valid: `0..length`.
     pub length: usize,
     pub held: Held,
+    /// The last token that it was given by a model with a draft head: it has no KV yet.
+    pub pending: Option<i32>,
+    /// Proposals for the tokens after that one; none before the first call.
+    pub drafts: Vec<i32>,
     /// End of the last batch with a request of it; none before the first.
     pub last_active: Option<Activity>,
 }
@@ -85,10 +94,17 @@ impl Sequences {
         self.by_id.get(id).copied().map(SequenceKey)
     }
 
-    /// An empty sequence. No sequence of this id may be live.
-    pub fn create(&mut self, id: SequenceId, held: Held) -> SequenceKey {
+    /// An empty sequence, with room for so many drafts. No sequence of this id may be live.
+    pub fn create(&mut self, id: SequenceId, held: Held, drafts: usize) -> SequenceKey {
         debug_assert!(self.find(&id).is_none(), "sequence {id} is live");
-        let sequence = Sequence { id: id.clone(), length: 0, held, last_active: None };
+        let sequence = Sequence {
+            id: id.clone(),
+            length: 0,
+            held,
+            pending: None,
+            drafts: Vec::with_capacity(drafts),
+            last_active: None,
+        };
         let key = self.live.insert(sequence);
         self.by_id.insert(id, key);
         SequenceKey(key)

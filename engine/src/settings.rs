@@ -13,6 +13,8 @@ pub struct Settings {
     pub max_batch_size: usize,
     /// The instance's name, for messages.
     pub instance: String,
+    /// Whether a generation's next step may start before this one is read (sequence mode §17).
+    pub chain: bool,
 }
 
 /// Who forms batches.

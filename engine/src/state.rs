@@ -10,6 +10,7 @@ use crate::{Geometry, SequenceId};
 pub(crate) struct State {
     pub sequences: Sequences,
     pub resources: Resources,
+    draft_tokens: usize,
     pub events: Vec<Event>,
 }
 
@@ -18,13 +19,14 @@ impl State {
         State {
             sequences: Sequences::default(),
             resources: Resources::new(geometry),
+            draft_tokens: geometry.draft_tokens(),
             events: Vec::new(),
         }
     }
 
     /// An empty sequence.
     pub fn create(&mut self, id: &SequenceId) -> SequenceKey {
-        self.sequences.create(id.clone(), self.resources.none_held())
+        self.sequences.create(id.clone(), self.resources.none_held(), self.draft_tokens)
     }
 
     /// Frees a sequence if it is held.

@@ -27,6 +27,18 @@ pub struct Arrival {
     pub tokens: Result<Vec<i32>, Refusal>,
     /// When it arrived.
     pub at: Nanos,
+    /// The engine sends what it was given back itself, until then.
+    pub generation: Option<Generation>,
+}
+
+/// How long a request goes on by itself (sequence mode §16).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Generation {
+    /// It ends with the step that gives the last of so many tokens, or one of those after; at
+    /// least 1.
+    pub max_tokens: usize,
+    /// It ends with the step that gives one of these.
+    pub end_tokens: Vec<i32>,
 }
 
 /// Where the logits of a request are: a row of one of its batch's calls.
@@ -62,8 +74,33 @@ pub struct Reply {
     pub held: Amounts,
     /// For statistics.
     pub times: Times,
-    /// The request's token vector, to be used again.
+    /// The request's token vector, to be used again: as sent, then as given.
     pub tokens: Vec<i32>,
+    /// How many of them were sent.
+    pub sent: usize,
+    /// Where those start that the last step gave.
+    pub step: usize,
+}
+
+impl Reply {
+    /// All tokens that a model with a draft head gave.
+    pub fn emitted(&self) -> &[i32] {
+        self.tokens.get(self.sent..).unwrap_or_default()
+    }
+
+    /// Those of its last step.
+    pub fn step(&self) -> &[i32] {
+        self.tokens.get(self.step..).unwrap_or_default()
+    }
+}
+
+/// What a generation that goes on was given in a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress<'a> {
+    /// The request.
+    pub ticket: Ticket,
+    /// The tokens, at least one.
+    pub tokens: &'a [i32],
 }
 
 /// A batch for statistics (sequence mode §20). Its end is when all of it is answered.
@@ -138,6 +175,9 @@ pub struct Call<'a> {
     pub entry: usize,
     /// Which call of its batch it is, from 0.
     pub ordinal: usize,
+    /// It was launched with the call before ([`Engine::launched_next`](crate::Engine::launched_next)):
+    /// its results are on their way.
+    pub chained: bool,
     pub(crate) rows: &'a [CallRow],
     pub(crate) works: &'a [Work],
     pub(crate) sequences: &'a Sequences,
@@ -154,8 +194,9 @@ impl<'a> Call<'a> {
                 ticket: work.ticket,
                 sequence: &sequence.id,
                 position: sequence.length,
-                tokens: &work.tokens[work.done..work.done + row.count],
-                last: work.done + row.count == work.tokens.len(),
+                tokens: &work.to_run()[work.done..work.done + row.count],
+                drafts: if row.verify { &sequence.drafts } else { &[] },
+                last: work.done + row.count == work.count,
                 held: &sequence.held,
             }
         })
@@ -173,6 +214,8 @@ pub struct Row<'a> {
     pub position: usize,
     /// Tokens that the call appends.
     pub tokens: &'a [i32],
+    /// Proposals for the tokens after it, in a verify step of a model with a draft head.
+    pub drafts: &'a [i32],
     /// This is the request's last call: the row's logits are its answer.
     pub last: bool,
     /// What the sequence holds.
@@ -185,8 +228,10 @@ pub(crate) struct CallRow {
     /// Index into the batch.
     pub work: usize,
     pub sequence: SequenceKey,
-    /// Tokens that the call appends.
+    /// Tokens that the call appends, without drafts.
     pub count: usize,
+    /// The sequence's drafts follow, to be verified.
+    pub verify: bool,
 }
 
 /// A request of the engine.
@@ -196,10 +241,20 @@ pub(crate) struct Work {
     pub id: Option<SequenceId>,
     pub start: bool,
     pub end: bool,
+    /// When it came, and when it came first.
     pub at: Nanos,
+    arrived: Nanos,
+    /// As sent, then as given.
     pub tokens: Vec<i32>,
-    /// Tokens that calls have appended.
+    sent: usize,
+    /// Where in `tokens` those start that its batch runs, and how many they are.
+    first: usize,
+    pub count: usize,
+    /// How many of them calls have appended.
     pub done: usize,
+    /// Where in `tokens` those start that the batch gives.
+    step: usize,
+    generation: Option<Generation>,
     pub refusal: Option<Refusal>,
     /// Logits of its last call.
     pub row: Option<RowRef>,
@@ -214,14 +269,21 @@ impl Work {
             Ok(tokens) => (tokens, None),
             Err(refusal) => (Vec::new(), Some(refusal)),
         };
+        let sent = tokens.len();
         Work {
             ticket: arrival.ticket,
             id: arrival.sequence,
             start: arrival.start,
             end: arrival.end,
             at: arrival.at,
+            arrived: arrival.at,
             tokens,
+            sent,
+            first: 0,
+            count: sent,
             done: 0,
+            step: sent,
+            generation: arrival.generation.filter(|generation| generation.max_tokens > 0),
             refusal,
             row: None,
             compute: None,
@@ -231,12 +293,62 @@ impl Work {
 
     /// Tokens that are still to run.
     pub fn left(&self) -> usize {
-        if self.refusal.is_some() { 0 } else { self.tokens.len() - self.done }
+        if self.refusal.is_some() { 0 } else { self.count - self.done }
+    }
+
+    /// The tokens that its batch runs.
+    pub fn to_run(&self) -> &[i32] {
+        &self.tokens[self.first..self.first + self.count]
+    }
+
+    /// Takes what its last call gave.
+    pub fn give(&mut self, tokens: &[i32]) {
+        self.tokens.truncate(self.step);
+        self.tokens.extend_from_slice(tokens);
+    }
+
+    /// It is a generation, whose steps need the positions of the next one.
+    pub fn generates(&self) -> bool {
+        self.generation.is_some()
+    }
+
+    /// It runs again after a batch that gave these tokens.
+    pub fn goes_on(&self) -> bool {
+        let (Some(generation), None) = (&self.generation, &self.refusal) else { return false };
+        let step = &self.tokens[self.step..];
+        let ended = step.iter().any(|token| generation.end_tokens.contains(token));
+        !step.is_empty() && !ended && self.tokens.len() - self.sent < generation.max_tokens
+    }
+
+    /// It runs again after a call that gives at most `most` tokens, whatever they are.
+    pub fn goes_on_after(&self, most: usize) -> bool {
+        let given = self.step - self.sent;
+        self.generation.as_ref().is_some_and(|generation| {
+            generation.end_tokens.is_empty() && given + most < generation.max_tokens
+        })
+    }
+
+    /// What a generation that goes on was given.
+    pub fn progress(&self) -> Progress<'_> {
+        Progress { ticket: self.ticket, tokens: &self.tokens[self.step..] }
+    }
+
+    /// A generation's next step, at the end of this one: the token that it was given last.
+    pub fn again(mut self, now: Nanos) -> Work {
+        self.start = false;
+        self.at = now;
+        self.first = self.tokens.len().saturating_sub(1);
+        self.count = self.tokens.len() - self.first;
+        self.done = 0;
+        self.step = self.tokens.len();
+        self.row = None;
+        self.held = Amounts::default();
+        self
     }
 
     /// Not refused, and of several tokens: its batch waits for others like it.
     pub fn is_prompt(&self) -> bool {
-        self.refusal.is_none() && self.tokens.len() > 1
+        self.refusal.is_none() && self.count > 1
     }
 
     /// Its failure leaves the sequence of no use.
@@ -260,8 +372,10 @@ impl Work {
             sequence: self.id,
             result: self.refusal.map_or(Ok(self.row), Err),
             held: self.held,
-            times: Times { start: self.at.min(batch_start), compute_start, compute_end },
+            times: Times { start: self.arrived.min(batch_start), compute_start, compute_end },
             tokens: self.tokens,
+            sent: self.sent,
+            step: self.step,
         }
     }
 }

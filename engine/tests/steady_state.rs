@@ -4,10 +4,13 @@
 
 mod support;
 
-use support::{BATCHING, MS, Packed, entries, number, settings, step_all, text, with_verify};
+use support::{
+    BATCHING, Given, MS, Packed, entries, number, settings, step_all, text, verifying, with_verify,
+};
 use tlaloc_engine::generation::{self, Policy, PromptLookup, Scheduler, Submission, Verdicts};
 use tlaloc_engine::{
-    Amounts, Arrival, Batching, Engine, Geometry, Nanos, Outcome, SequenceId, Ticket, WindowedPools,
+    Amounts, Arrival, Batching, Drafts, Engine, Geometry, Nanos, Outcome, SequenceId, Ticket,
+    WindowedPools,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +18,7 @@ enum Model {
     Full,
     Windowed,
     Linear,
+    Drafts,
 }
 
 const MODELS: [Model; 3] = [Model::Full, Model::Windowed, Model::Linear];
@@ -33,6 +37,13 @@ fn geometry(model: Model, rows: usize) -> Geometry {
             geometry.with_windowed_pools(WindowedPools { window: 64, ring_pages, num_blocks })
         }
         Model::Linear => geometry.with_state_slots(rows),
+        Model::Drafts => {
+            let drafts = Drafts { tokens: 3, chained: true };
+            let shapes = entries(16, &[context], &[1, rows], &[1], &[0]);
+            Geometry::new(100, blocks, 16, vec![], verifying(shapes, drafts.tokens))
+                .with_state_slots(rows * (drafts.tokens + 2))
+                .with_drafts(drafts)
+        }
     }
 }
 
@@ -40,6 +51,7 @@ fn geometry(model: Model, rows: usize) -> Geometry {
 struct Clients {
     engine: Engine,
     packed: Packed,
+    given: Given,
     arrivals: Vec<Arrival>,
     now: Nanos,
     executions: usize,
@@ -55,10 +67,12 @@ impl Clients {
             end: false,
             tokens: Ok(vec![1; prompt]),
             at: 0,
+            generation: None,
         });
         Clients {
             engine: Engine::new(geometry, settings(batching)),
             packed: Packed::default(),
+            given: Given::default(),
             arrivals: arrivals.collect(),
             now: MS,
             executions: 0,
@@ -66,8 +80,8 @@ impl Clients {
     }
 
     fn step(&mut self) {
-        let Clients { engine, packed, now, arrivals, .. } = self;
-        let round = step_all(engine, packed, now, arrivals);
+        let Clients { engine, packed, given, now, arrivals, .. } = self;
+        let round = step_all(engine, packed, given, now, arrivals);
         assert!(round.all_ran);
         self.executions += round.executions;
     }
@@ -89,7 +103,7 @@ fn ids(count: u64) -> Vec<SequenceId> {
 
 #[test]
 fn decode_steps_allocate_nothing() {
-    for model in MODELS {
+    for model in [&MODELS[..], &[Model::Drafts]].concat() {
         for batching in [BATCHING, Batching::Host] {
             for count in [1, 4, 64] {
                 let mut clients = Clients::new(model, batching, ids(count), 5);

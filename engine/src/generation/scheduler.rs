@@ -404,6 +404,7 @@ impl StepSource for Scheduler {
         let rows = self.call().rows().map(|row| PackedRow {
             position: row.position,
             tokens: row.tokens,
+            drafts: &[],
             held: row.held,
         });
         packing::pack(&self.state.geometry, self.entry, rows, inputs);

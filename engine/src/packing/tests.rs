@@ -5,7 +5,7 @@ use super::*;
 use crate::WindowedPools;
 
 /// The integer inputs, owned, in the order of artifact format §7.1; empty if the model lacks them.
-type Arrays = [Vec<i32>; 8];
+type Arrays = [Vec<i32>; 9];
 
 const TOKEN_IDS: usize = 0;
 const BLOCK_TABLES: usize = 2;
@@ -13,6 +13,7 @@ const SEQ_LENS: usize = 3;
 const SLOT_MAPPING: usize = 4;
 const WINDOW_BLOCK_TABLES: usize = 5;
 const STATE_SLOTS: usize = 7;
+const STATE_WRITE_SLOTS: usize = 8;
 
 /// A model with one entry.
 fn model(block_size: usize, batch: usize, tokens: usize, columns: usize) -> Geometry {
@@ -34,11 +35,23 @@ fn packed(geometry: &Geometry, rows: &[PackedRow<'_>]) -> Arrays {
     let (wide, table) = (batch * tokens, batch * columns);
     let windowed = usize::from(geometry.windowed().is_some());
     let linear = usize::from(geometry.num_state_slots().is_some());
-    let sizes = [wide, wide, table, batch, wide, windowed * table, windowed * wide, linear * batch];
+    let drafts = usize::from(geometry.drafts().is_some());
+    let (windowed_table, windowed_wide) = (windowed * table, windowed * wide);
+    let (slots, writes) = (linear * batch, drafts * wide);
+    let sizes = [wide, wide, table, batch, wide, windowed_table, windowed_wide, slots, writes];
     // What is there before must not matter.
     let mut arrays = sizes.map(|size| vec![i32::MAX; size]);
-    let [token_ids, positions, block_tables, seq_lens, slot_mapping, tables, mapping, slots] =
-        &mut arrays;
+    let [
+        token_ids,
+        positions,
+        block_tables,
+        seq_lens,
+        slot_mapping,
+        tables,
+        mapping,
+        slots,
+        writes,
+    ] = &mut arrays;
     let windowed = WindowInputs { block_tables: tables, slot_mapping: mapping };
     let inputs = StepInputs {
         token_ids,
@@ -48,6 +61,7 @@ fn packed(geometry: &Geometry, rows: &[PackedRow<'_>]) -> Arrays {
         slot_mapping,
         windowed: geometry.windowed().map(|_| windowed),
         state_slots: geometry.num_state_slots().map(|_| &mut slots[..]),
+        state_write_slots: geometry.drafts().map(|_| &mut writes[..]),
     };
     pack(geometry, 0, rows.iter().copied(), inputs);
     arrays
@@ -65,12 +79,17 @@ fn reference(geometry: &Geometry, rows: &[PackedRow<'_>]) -> Arrays {
     let mut window_block_tables = vec![0; batch * m];
     let mut window_slot_mapping = vec![-1; batch * t];
     let mut state_slots = vec![0; batch];
+    let mut state_write_slots = vec![-1; batch * t];
     for (r, row) in rows.iter().enumerate() {
         let Held { pages, ring, state_slots: slots } = row.held;
-        let (n, at) = (row.tokens.len(), row.position);
+        let tokens = [row.tokens, row.drafts].concat();
+        let (n, at) = (tokens.len(), row.position);
         let pad = t - n;
         for j in 0..n {
-            token_ids[r * t + pad + j] = row.tokens[j];
+            token_ids[r * t + pad + j] = tokens[j];
+            if !row.drafts.is_empty() {
+                state_write_slots[r * t + j] = slots[1 + j] as i32;
+            }
             positions[r * t + pad + j] = (at + j) as i32;
             let slot = pages[(at + j) / bs] * bs + (at + j) % bs;
             slot_mapping[r * t + pad + j] = slot as i32;
@@ -99,6 +118,9 @@ fn reference(geometry: &Geometry, rows: &[PackedRow<'_>]) -> Arrays {
     if geometry.num_state_slots().is_none() {
         state_slots.clear();
     }
+    if geometry.drafts().is_none() {
+        state_write_slots.clear();
+    }
     [
         token_ids,
         positions,
@@ -108,6 +130,7 @@ fn reference(geometry: &Geometry, rows: &[PackedRow<'_>]) -> Arrays {
         window_block_tables,
         window_slot_mapping,
         state_slots,
+        state_write_slots,
     ]
 }
 
@@ -115,7 +138,7 @@ fn reference(geometry: &Geometry, rows: &[PackedRow<'_>]) -> Arrays {
 fn the_worked_example_of_the_format() {
     // Artifact format §7.6.
     let held = Held { pages: vec![1, 2, 3, 4], ring: vec![1, 2, 3], state_slots: vec![] };
-    let row = PackedRow { position: 13, tokens: &[7], held: &held };
+    let row = PackedRow { position: 13, tokens: &[7], drafts: &[], held: &held };
     assert_eq!(
         packed(&with_ring(model(4, 2, 1, 4), 3), &[row]),
         [
@@ -127,10 +150,11 @@ fn the_worked_example_of_the_format() {
             vec![1, 2, 3, 1, 0, 0, 0, 0],
             vec![5, -1],
             vec![],
+            vec![],
         ]
     );
     let held = Held { pages: vec![1], ring: vec![1], state_slots: vec![] };
-    let row = PackedRow { position: 0, tokens: &[31, 32, 33], held: &held };
+    let row = PackedRow { position: 0, tokens: &[31, 32, 33], drafts: &[], held: &held };
     assert_eq!(
         packed(&with_ring(model(4, 1, 6, 4), 3), &[row]),
         [
@@ -142,6 +166,7 @@ fn the_worked_example_of_the_format() {
             vec![1, 0, 0, 0],
             vec![-1, -1, -1, 4, 5, 6],
             vec![],
+            vec![],
         ]
     );
 }
@@ -150,7 +175,7 @@ fn the_worked_example_of_the_format() {
 fn the_recorded_slots_of_the_reference_artifact() {
     // Artifact format §18: tokens 3, 7, 1, 9 on pages 1, 2 go to slots 2, 3, 4, 5.
     for (position, (token, slot)) in [(3, 2), (7, 3), (1, 4), (9, 5)].into_iter().enumerate() {
-        let row = PackedRow { position, tokens: &[token], held: &pages(&[1, 2]) };
+        let row = PackedRow { position, tokens: &[token], drafts: &[], held: &pages(&[1, 2]) };
         let arrays = packed(&model(2, 1, 1, 2), &[row]);
         assert_eq!(
             (&arrays[TOKEN_IDS][..], &arrays[SLOT_MAPPING][..]),
@@ -162,6 +187,7 @@ fn the_recorded_slots_of_the_reference_artifact() {
     let rows = rows.each_ref().map(|(token, held)| PackedRow {
         position: 0,
         tokens: std::slice::from_ref(token),
+        drafts: &[],
         held,
     });
     assert_eq!(packed(&model(2, 2, 1, 1), &rows)[SLOT_MAPPING], [6, 8]);
@@ -170,7 +196,7 @@ fn the_recorded_slots_of_the_reference_artifact() {
 #[test]
 fn pages_beyond_the_tables_columns_are_not_listed() {
     let held = Held { pages: vec![9, 8, 7], ring: vec![4, 6], state_slots: vec![] };
-    let row = PackedRow { position: 1, tokens: &[5], held: &held };
+    let row = PackedRow { position: 1, tokens: &[5], drafts: &[], held: &held };
     let arrays = packed(&with_ring(model(2, 2, 1, 2), 2), &[row]);
     assert_eq!(arrays[BLOCK_TABLES], [9, 8, 0, 0]);
     assert_eq!(arrays[SLOT_MAPPING], [19, -1]);
@@ -180,9 +206,27 @@ fn pages_beyond_the_tables_columns_are_not_listed() {
 #[test]
 fn a_row_names_the_first_of_its_state_slots() {
     let held = Held { pages: vec![3], ring: vec![], state_slots: vec![5, 2] };
-    let row = PackedRow { position: 0, tokens: &[5], held: &held };
+    let row = PackedRow { position: 0, tokens: &[5], drafts: &[], held: &held };
     let arrays = packed(&model(2, 3, 1, 2).with_state_slots(8), &[row]);
     assert_eq!(arrays[STATE_SLOTS], [5, 0, 0]);
+}
+
+#[test]
+fn a_verify_step_writes_the_slots_that_it_does_not_read() {
+    let drafts = crate::Drafts { tokens: 2, chained: true };
+    let model = model(2, 2, 3, 4).with_state_slots(16).with_drafts(drafts);
+    let held = Held { pages: vec![3, 7, 4], ring: vec![], state_slots: vec![5, 2, 9, 4] };
+    let row = PackedRow { position: 2, tokens: &[6], drafts: &[8, 1], held: &held };
+    let arrays = packed(&model, &[row]);
+    assert_eq!(arrays[TOKEN_IDS], [6, 8, 1, 0, 0, 0]);
+    assert_eq!(arrays[SLOT_MAPPING], [14, 15, 8, -1, -1, -1]);
+    assert_eq!(arrays[SEQ_LENS], [5, 1]);
+    assert_eq!(arrays[STATE_SLOTS], [5, 0]);
+    assert_eq!(arrays[STATE_WRITE_SLOTS], [2, 9, 4, -1, -1, -1]);
+    assert_eq!(arrays, reference(&model, &[row]));
+    // A prompt's state stays where it is.
+    let prompt = PackedRow { position: 2, tokens: &[6, 8], drafts: &[], held: &held };
+    assert_eq!(packed(&model, &[prompt])[STATE_WRITE_SLOTS], [-1; 6]);
 }
 
 #[test]
@@ -199,6 +243,7 @@ fn an_input_of_another_size_is_seen() {
         slot_mapping,
         windowed,
         state_slots,
+        state_write_slots: None,
     };
     pack(&model(1, 1, 1, 1), 0, std::iter::empty(), inputs);
 }
@@ -217,6 +262,7 @@ fn an_input_that_is_missing_is_seen() {
         slot_mapping,
         windowed,
         state_slots,
+        state_write_slots: None,
     };
     pack(&model(1, 1, 1, 1).with_state_slots(2), 0, std::iter::empty(), inputs);
 }
@@ -271,7 +317,7 @@ proptest! {
     fn packs_as_the_format_says((model, rows) in calls()) {
         let rows: Vec<_> = rows
             .iter()
-            .map(|(position, tokens, held)| PackedRow { position: *position, tokens, held })
+            .map(|(position, tokens, held)| PackedRow { position: *position, tokens, drafts: &[], held })
             .collect();
         let expected = reference(&model, &rows);
         prop_assert_eq!(packed(&model, &rows), expected.clone());

@@ -1,6 +1,6 @@
 //! Clients: they chat, pause, die, resend, start and end at will, overflow and send nonsense.
 
-use tlaloc_engine::{Nanos, SequenceId};
+use tlaloc_engine::{Generation, Nanos, SequenceId};
 
 use crate::scenario::{PLACEHOLDER, VOCABULARY};
 use crate::support::{MS, Random, US};
@@ -51,6 +51,8 @@ pub struct Message {
     pub tokens: Vec<i32>,
     /// Intake finds it malformed.
     pub malformed: bool,
+    /// The engine is to go on by itself.
+    pub generation: Option<Generation>,
 }
 
 pub struct Client {
@@ -62,16 +64,19 @@ pub struct Client {
     started: bool,
     last: Option<Message>,
     again: bool,
+    /// The last token that it was given, to be sent back.
+    given: Option<i32>,
 }
 
 impl Client {
     pub fn new(id: Option<SequenceId>, temper: Temper, due: Nanos) -> Client {
         let due = Some(due);
-        Client { id, due, temper, started: false, last: None, again: false }
+        Client { id, due, temper, started: false, last: None, again: false, given: None }
     }
 
     /// Its next request, at the time when that is due. `room` is the model's largest context.
-    pub fn speak(&mut self, random: &mut Random, room: usize) -> Message {
+    /// Generations are for models with a draft head.
+    pub fn speak(&mut self, random: &mut Random, room: usize, generates: bool) -> Message {
         let now = self.due.take();
         if random.chance(self.temper.impatient) {
             self.due = now.map(|now| now + random.pick(&[0, MS]));
@@ -79,13 +84,13 @@ impl Client {
         let again = std::mem::take(&mut self.again);
         let message = match self.last.take().filter(|_| again) {
             Some(message) => message,
-            None => self.compose(random, room),
+            None => self.compose(random, room, generates),
         };
         self.last = Some(message.clone());
         message
     }
 
-    fn compose(&mut self, random: &mut Random, room: usize) -> Message {
+    fn compose(&mut self, random: &mut Random, room: usize, generates: bool) -> Message {
         let temper = self.temper;
         let start = self.started == random.chance(temper.confused);
         let end = if self.started { random.chance(10) } else { random.chance(3) };
@@ -103,17 +108,35 @@ impl Client {
             .map(|_| random.below(VOCABULARY) as i32)
             .map(|token| if token == PLACEHOLDER { 0 } else { token })
             .collect();
+        if let ([token], Some(given)) = (&mut tokens[..], self.given)
+            && random.chance(90)
+        {
+            *token = given;
+        }
+        let generation = (generates && random.chance(30)).then(|| Generation {
+            max_tokens: random.pick(&[0, 1, 2, 5, 12, 40]),
+            end_tokens: if random.chance(30) { (100..150).collect() } else { Vec::new() },
+        });
         let nonsense = random.chance(temper.nonsense);
         if nonsense && !tokens.is_empty() {
             let at = random.below(tokens.len());
             tokens[at] = random.pick(&[PLACEHOLDER, VOCABULARY as i32, -1, i32::MAX, i32::MIN]);
         }
         self.started = !end;
-        Message { start, end, tokens, malformed: nonsense && random.chance(30) }
+        Message { start, end, tokens, malformed: nonsense && random.chance(30), generation }
     }
 
     /// It gets a reply; `known` is whether its sequence is held now.
-    pub fn hear(&mut self, refused: bool, known: bool, now: Nanos, random: &mut Random) {
+    /// The tokens that it was given, if any, say how to go on.
+    pub fn hear(
+        &mut self,
+        refused: bool,
+        known: bool,
+        given: &[i32],
+        now: Nanos,
+        random: &mut Random,
+    ) {
+        self.given = given.last().copied().or(self.given);
         if random.chance(self.temper.dies) {
             self.due = None;
             return;

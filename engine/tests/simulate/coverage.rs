@@ -23,6 +23,7 @@ pub fn kind(reply: &Reply) -> &'static str {
         Err(Refusal::ExecutionFailed { .. }) => "execution failed",
         Err(Refusal::PoolsLost { .. }) => "pools lost",
         Err(Refusal::PoolsGone { .. }) => "pools gone",
+        Err(Refusal::NoToken { .. }) => "no token",
         Err(Refusal::CopyFailed { .. }) => "copy failed",
         Err(Refusal::AfterEarlierCall { .. }) => "after an earlier call",
         Err(Refusal::StateAdvanced { .. }) => "state advanced",
@@ -30,7 +31,7 @@ pub fn kind(reply: &Reply) -> &'static str {
 }
 
 /// All that [`kind`] and the world tell apart.
-pub const EVERYTHING: [&str; 29] = [
+pub const EVERYTHING: [&str; 34] = [
     "answer",
     "empty answer",
     "malformed",
@@ -50,6 +51,11 @@ pub const EVERYTHING: [&str; 29] = [
     "copy failed",
     "after an earlier call",
     "state advanced",
+    "no token",
+    "verify",
+    "progress",
+    "chained",
+    "chained in vain",
     "wait",
     "call",
     "ran without",

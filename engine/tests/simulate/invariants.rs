@@ -57,6 +57,13 @@ impl Ledger {
         sent.ok_or_else(|| format!("request {ticket} {again}"))
     }
 
+    /// A generation's first step is in: its sequence is started.
+    pub fn started(&mut self, ticket: u64) {
+        if let Some(sent) = self.open.get_mut(&ticket) {
+            sent.start = false;
+        }
+    }
+
     /// Nobody waits for an answer.
     pub fn check_empty(&self) -> Result<(), String> {
         check(self.open.is_empty(), || format!("never answered: {:?}", self.open))
@@ -81,7 +88,11 @@ pub fn check_aftermath(
         _ if sent.end => after.is_none(),
         Ok(_) => after.is_some(),
         // Whatever it had of several calls is of no use.
-        Err(Refusal::AfterEarlierCall { .. } | Refusal::StateAdvanced { .. }) => after.is_none(),
+        Err(
+            Refusal::AfterEarlierCall { .. }
+            | Refusal::StateAdvanced { .. }
+            | Refusal::NoToken { .. },
+        ) => after.is_none(),
         // It was admitted: its pages are taken, its length is as it was.
         Err(
             Refusal::NoEntry { .. }
@@ -114,6 +125,8 @@ mod tests {
             held: Amounts::default(),
             times: Times { start: 0, compute_start: 0, compute_end: 0 },
             tokens: Vec::new(),
+            sent: 0,
+            step: 0,
         }
     }
 

@@ -89,4 +89,40 @@ mutations! {
     FailureEndsTheBatch,
     /// After the pools were taken the rest of the batch runs.
     LostPoolsRunOn,
+
+    // Models with a draft head (§10, §15, §16, §17).
+    /// Any one token is taken for the one that was given.
+    VerifyAnyToken,
+    /// A step of one token needs no room for drafts.
+    StepsWithoutDrafts,
+    /// A prompt needs no room for drafts.
+    PromptsWithoutDrafts,
+    /// A sequence takes one state slot.
+    OneSlotEach,
+    /// All drafts count, right or not.
+    EveryDraftCounts,
+    /// The state is taken up where it was before the step.
+    StateStays,
+    /// One token more or less is a decode step.
+    OneTokenIsAStep,
+    /// A generation gives no token more than it may.
+    GenerationsAreCut,
+    /// A token that ends a generation is looked for in the last place only.
+    EndTokenIsLast,
+    /// A generation goes on behind what waits.
+    GenerationsQueueUp,
+    /// END is applied with the first step of a generation.
+    EndEndsTheStep,
+    /// A generation that goes on is idle.
+    GenerationsAreIdle,
+    /// No room is made for the step after the next.
+    NoRoomAhead,
+    /// Room for the step after the next is made where nothing is chained.
+    RoomAheadAlways,
+    /// A generation without room for the step after the next is refused.
+    RoomAheadOrNothing,
+    /// A verify step whose results are lost leaves its state, though the next one was launched.
+    LostAheadKeeps,
+    /// A verify step whose results are lost loses its sequence.
+    LostStepsLose,
 }

@@ -1,9 +1,9 @@
 //! What a schedule is about: a model, an instance, its clients, and how much goes wrong.
 
-use tlaloc_engine::{Batching, Geometry, Nanos, SequenceId, Settings, WindowedPools};
+use tlaloc_engine::{Batching, Drafts, Geometry, Nanos, SequenceId, Settings, WindowedPools};
 
 use crate::client::{Client, Temper};
-use crate::support::{MS, Random, US, entries, number, text};
+use crate::support::{MS, Random, US, entries, number, text, verifying};
 
 /// Token ids are below this: so many that two sequences do not happen to have the same.
 pub const VOCABULARY: usize = 10_000;
@@ -40,6 +40,7 @@ impl Scenario {
             max_sequence_idle: random.pick(&[MS, 10 * MS, 1_000 * MS]),
             max_batch_size: random.below(5),
             instance: "model_0_0".to_owned(),
+            chain: random.chance(70),
         };
         let ids = [number(1), text("1"), number(2), number(3), text("a"), number(4), number(5)];
         let temper = Temper::new(random);
@@ -87,7 +88,10 @@ fn geometry(random: &mut Random) -> Geometry {
     let blocks = random.pick(&[2, 5, 8, 20, 20, 70, 70]);
     let placeholder = vec![(PLACEHOLDER, "hole".to_owned())];
     let mut geometry = Geometry::new(VOCABULARY, blocks, block_size, placeholder, shapes);
-    let class = random.below(8);
+    let class = random.below(10);
+    if class >= 8 {
+        return with_drafts(random, geometry);
+    }
     if matches!(class, 0..=2 | 6) {
         let window = random.pick(&[1, 2, 5, 8, 16]);
         // As a manifest must have it: a decode step reads nothing that is written over.
@@ -100,4 +104,16 @@ fn geometry(random: &mut Random) -> Geometry {
         geometry = geometry.with_state_slots(random.pick(&[1, 2, 3, 8]));
     }
     geometry
+}
+
+/// Gives a model a draft head, and linear attention, as such models have.
+fn with_drafts(random: &mut Random, geometry: Geometry) -> Geometry {
+    let drafts = Drafts { tokens: random.pick(&[1, 2, 3]), chained: random.chance(70) };
+    let (blocks, block_size) = (geometry.num_blocks(), geometry.block_size());
+    let shapes = verifying(geometry.entries().to_vec(), drafts.tokens);
+    let placeholder = vec![(PLACEHOLDER, "hole".to_owned())];
+    let slots = random.pick(&[1, 2, 3, 8]) * (drafts.tokens + 2) + random.below(2);
+    Geometry::new(VOCABULARY, blocks, block_size, placeholder, shapes)
+        .with_state_slots(slots)
+        .with_drafts(drafts)
 }

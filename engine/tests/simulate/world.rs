@@ -5,7 +5,8 @@ mod calm;
 use std::fmt::Debug;
 
 use tlaloc_engine::{
-    Arrival, CallFailure, Engine, Event, Nanos, Outcome, Refusal, Reply, Step, Ticket,
+    Arrival, Batching, CallFailure, Engine, EntryKind, EntryShape, Event, Nanos, Outcome, Refusal,
+    Reply, Step, Ticket,
 };
 
 use crate::client::Client;
@@ -15,13 +16,23 @@ use crate::mutation::Mutation;
 use crate::reference::Reference;
 use crate::sabotage::Sabotage;
 use crate::scenario::Scenario;
-use crate::support::{Device, MS, Packed, Random, Seen, US, check, check_resources};
+use crate::support::{
+    Device, Given, MS, NO_TOKEN, Packed, Random, Seen, US, check, check_resources,
+};
 
 /// What is put wrong on purpose.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wrong {
     pub rule: Option<Mutation>,
     pub fault: Option<Sabotage>,
+}
+
+/// A call that the device runs before its turn.
+struct Ahead {
+    entry: usize,
+    inputs: Packed,
+    read: Rows,
+    given: Given,
 }
 
 /// What an engine answers.
@@ -46,10 +57,15 @@ pub struct World {
     executions: &'static [Nanos],
     requests: usize,
     stops: usize,
+    /// The engine forms batches, without which there are no generations.
+    batches: bool,
     stopping: bool,
     next_ticket: u64,
 
     packed: Packed,
+    given: Given,
+    /// A verify step that was launched before the one before it was read.
+    ahead: Option<Ahead>,
     in_batch: bool,
     /// What was held when the batch started.
     before: Sequences,
@@ -65,6 +81,7 @@ impl World {
         let mut random = Random(seed);
         let scenario = Scenario::new(&mut random);
         let Scenario { geometry, settings, .. } = &scenario;
+        let batches = settings.batching != Batching::Host;
         if tell {
             println!("{geometry:#?}\n{settings:#?}");
         }
@@ -85,8 +102,11 @@ impl World {
             executions: scenario.executions,
             requests: scenario.requests,
             stops: scenario.stops,
+            batches,
             stopping: false,
             next_ticket: 0,
+            given: Given::default(),
+            ahead: None,
             in_batch: false,
             before: Sequences::new(),
             answers: Vec::new(),
@@ -184,10 +204,12 @@ impl World {
         }
         self.requests -= 1;
         let room = self.engine.geometry().max_context();
+        let generates = self.engine.geometry().drafts().is_some() && self.batches;
         let client = &mut self.clients[index];
-        let message = client.speak(&mut self.random, room);
+        let message = client.speak(&mut self.random, room, generates);
         let (start, end) = (message.start, message.end);
         let checked = self.engine.geometry().check_tokens(&message.tokens, start, end);
+        let generation = message.generation;
         let tokens = match checked {
             _ if message.malformed => Err(Refusal::Malformed("rank 3".into())),
             Ok(()) => Ok(message.tokens),
@@ -197,7 +219,8 @@ impl World {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
         self.ledger.open(ticket, Sent { id: sequence.clone(), start, end, client: index });
-        let arrival = Arrival { ticket: Ticket(ticket), sequence, start, end, tokens, at };
+        let arrival =
+            Arrival { ticket: Ticket(ticket), sequence, start, end, tokens, at, generation };
         self.note(&arrival);
         self.reference.push(arrival.clone());
         self.engine.push(arrival);
@@ -256,6 +279,8 @@ impl World {
                     && expected.pages == held.pages
                     && expected.ring == held.ring
                     && expected.state_slots == held.state_slots
+                    && expected.pending == held.pending
+                    && expected.drafts == held.drafts
             });
             check(same, || format!("holds {held:?}, not {:?}", live.get(held.id)))?;
         }
@@ -265,42 +290,53 @@ impl World {
     fn execute(&mut self) -> Result<(), String> {
         self.packed.fill(&self.engine, i32::MIN);
         let call = self.engine.call();
+        let (entry, chained) = (call.entry, call.chained);
         let planned = self.reference.call().cloned().ok_or("runs an unknown call")?;
-        let shape = self.engine.geometry().entries()[call.entry].clone();
+        let shape = self.engine.geometry().entries()[entry].clone();
         let plan = || format!("runs {call:?}, not {planned:?}");
         check((call.entry, call.ordinal) == (planned.entry, planned.ordinal), plan)?;
         check(call.rows().len() == planned.rows.len(), plan)?;
         let mut expected = Vec::new();
         for (row, &(work, done, count)) in call.rows().zip(&planned.rows) {
-            let (arrival, before) = self.reference.request(work);
+            let (arrival, before, drafts) = self.reference.request(work);
             let tokens = arrival.tokens.as_deref().unwrap_or(&[]);
             let same = row.ticket == arrival.ticket
                 && Some(row.sequence) == arrival.sequence.as_ref()
                 && row.position == before.len() + done
                 && row.tokens == &tokens[done..done + count]
+                && row.drafts == drafts
                 && row.last == (done + count == tokens.len());
             check(same, || format!("runs {row:?}, not {done} + {count} of {arrival:?}"))?;
-            expected.push([before, &tokens[..done + count]].concat());
+            expected.push([before, &tokens[..done + count], drafts].concat());
         }
         self.note((&shape.id, &planned.rows));
         let rows = expected.len();
         expected.resize(shape.batch, Vec::new());
 
-        let result = self.outcome();
+        let ahead = self.ahead.take();
+        if ahead.is_some() {
+            self.saw(if chained { "chained" } else { "chained in vain" });
+        }
+        let ahead = ahead.filter(|_| chained);
+        check(ahead.is_some() == chained, || "takes a step that nobody launched".into())?;
+        let chains = self.engine.chains() && self.random.chance(80);
+        let result = self.outcome(chained || chains);
         self.note(&result);
         if matches!(result, Ok(()) | Err(CallFailure::Copy { .. })) {
-            if let Some(fault) = self.fault.filter(|_| !self.faulted && self.random.chance(30)) {
-                let (packed, random) = (&mut self.packed, &mut self.random);
-                self.faulted = fault.spoil(packed, rows, shape.columns, random);
-            }
-            // Tokens of earlier calls are read.
-            let remembers = planned.rows.iter().zip(&expected).any(|(row, all)| all.len() > row.2);
-            if remembers && self.faults(Sabotage::ForgetfulDevice) {
-                self.device.zero();
-            }
-            let read = self.device.execute(&shape, &self.packed)?;
+            let read = match ahead {
+                Some(ahead) => {
+                    let same = ahead.entry == entry && ahead.inputs.agrees(&self.packed);
+                    check(same, || format!("would run {:?}, not {:?}", self.packed, ahead.inputs))?;
+                    self.given = ahead.given;
+                    ahead.read
+                }
+                None => self.run_device(&shape, &planned.rows, rows, chains, &expected)?,
+            };
             check(read == expected, || format!("rows read {read:?}, not {expected:?}"))?;
             self.answers.push(read);
+            if chains {
+                self.launch_next(entry, &shape)?;
+            }
         } else {
             self.answers.push(Rows::new());
         }
@@ -311,17 +347,75 @@ impl World {
             self.deliver(compute_end);
         }
         self.now = compute_end;
+        if !chains && self.random.chance(self.trouble) {
+            self.spoil_tokens(rows);
+        }
         let outcome = Outcome { compute_start, compute_end, result };
-        self.reference.complete(outcome.clone());
+        let ahead = self.ahead.is_some();
+        self.reference.complete(outcome.clone(), self.given.clone(), ahead);
         let hidden = outcome.result.is_err() && self.faults(Sabotage::HiddenFailure);
         let result = if hidden { Ok(()) } else { outcome.result };
-        self.engine.complete(Outcome { result, ..outcome });
+        let drafts = self.engine.geometry().drafts().is_some();
+        let results = drafts.then(|| self.given.results());
+        self.engine.complete_with(Outcome { result, ..outcome }, results);
+        if drafts && shape.kind == EntryKind::Decode {
+            self.saw("verify");
+        }
         self.saw("call");
         Ok(())
     }
 
+    /// Runs the call that is packed.
+    fn run_device(
+        &mut self,
+        shape: &EntryShape,
+        planned: &[(usize, usize, usize)],
+        rows: usize,
+        chains: bool,
+        expected: &Rows,
+    ) -> Result<Rows, String> {
+        let spoils = !chains && !self.faulted;
+        if let Some(fault) = self.fault.filter(|_| spoils && self.random.chance(30)) {
+            let (packed, random) = (&mut self.packed, &mut self.random);
+            self.faulted = fault.spoil(packed, rows, shape.columns, random);
+        }
+        // Tokens of earlier calls are read.
+        let remembers = planned.iter().zip(expected).any(|(row, all)| all.len() > row.2);
+        if remembers && self.faults(Sabotage::ForgetfulDevice) {
+            self.device.zero();
+        }
+        let read = self.device.execute(shape, &self.packed)?;
+        if self.engine.geometry().drafts().is_some() {
+            self.given = Given::of(shape, &self.packed, &read, self.engine.geometry());
+        }
+        Ok(read)
+    }
+
+    /// Runs the step after the call, whatever that is taken for.
+    fn launch_next(&mut self, entry: usize, shape: &EntryShape) -> Result<(), String> {
+        let inputs = self.packed.next(shape, &self.given, self.engine.geometry());
+        let read = self.device.execute(shape, &inputs)?;
+        let given = Given::of(shape, &inputs, &read, self.engine.geometry());
+        self.ahead = Some(Ahead { entry, inputs, read, given });
+        self.engine.launched_next();
+        Ok(())
+    }
+
+    /// The logits of a row are not numbers.
+    fn spoil_tokens(&mut self, rows: usize) {
+        let k = self.engine.geometry().draft_tokens();
+        if k == 0 {
+            return;
+        }
+        let first = self.random.below(rows) * (k + 1);
+        if let Some(token) = self.given.next_tokens.get_mut(first) {
+            *token = NO_TOKEN;
+        }
+    }
+
     /// How the next call goes.
-    fn outcome(&mut self) -> Result<(), CallFailure> {
+    /// With a step that was launched before its turn all that fails takes the pools.
+    fn outcome(&mut self, ahead: bool) -> Result<(), CallFailure> {
         if !self.random.chance(self.trouble) {
             return Ok(());
         }
@@ -332,17 +426,31 @@ impl World {
                 CallFailure::Execution { message, pools_lost: true }
             }
             1 => CallFailure::Copy { message },
+            _ if ahead => {
+                self.device.zero();
+                CallFailure::Execution { message, pools_lost: true }
+            }
             _ => CallFailure::Execution { message, pools_lost: false },
         })
     }
 
     fn take_replies(&mut self) -> Result<(), String> {
+        let progress: Vec<_> =
+            self.engine.progress().map(|p| (p.ticket.0, p.tokens.to_vec())).collect();
+        let going_on: Vec<_> =
+            self.reference.going_on().map(|(ticket, tokens)| (ticket, tokens.to_vec())).collect();
+        check(progress == going_on, || format!("tells of {progress:?}, not {going_on:?}"))?;
+        for (ticket, _) in &progress {
+            self.ledger.started(*ticket);
+            self.saw("progress");
+        }
         let replies = self.engine.replies();
         let report = replies.report;
         let mut replies: Vec<Reply> = replies.collect();
         let expected = self.reference.replies();
-        check(report.requests == expected.len(), || format!("{report:?}"))?;
-        if self.faults(Sabotage::DropReply) {
+        let requests = expected.len() + progress.len();
+        check(report.requests == requests, || format!("{report:?}"))?;
+        if !replies.is_empty() && self.faults(Sabotage::DropReply) {
             replies.pop();
         }
         check(replies.len() == expected.len(), || format!("answers {replies:?}, {expected:?}"))?;
@@ -352,7 +460,9 @@ impl World {
             let same = reply.ticket.0 == expected.ticket
                 && reply.result == expected.result
                 && reply.held == expected.held
-                && reply.times == expected.times;
+                && reply.times == expected.times
+                && reply.emitted() == expected.emitted
+                && (reply.step() == expected.step || reply.result.is_err());
             check(same, || format!("answers {reply:?}, not {expected:?}"))?;
             let sent = self.ledger.close(reply.ticket.0)?;
             if self.faults(Sabotage::RepeatReply) {
@@ -361,12 +471,15 @@ impl World {
             check_aftermath(&sent, reply, &self.before, &after)?;
             if let Ok(Some(row)) = reply.result {
                 let read = self.answers.get(row.call).and_then(|rows| rows.get(row.row));
-                let ends = read.is_some_and(|read| read.ends_with(&reply.tokens));
+                // With drafts a call reads them, too.
+                let drafts = self.engine.geometry().drafts().is_some();
+                let ends = read.is_some_and(|read| drafts || read.ends_with(&reply.tokens));
                 check(ends, || format!("answers {reply:?} with {read:?}"))?;
             }
             let known = sent.id.as_ref().is_some_and(|id| after.contains_key(id));
             let client = &mut self.clients[sent.client];
-            client.hear(reply.result.is_err(), known, self.now, &mut self.random);
+            let given = reply.emitted();
+            client.hear(reply.result.is_err(), known, given, self.now, &mut self.random);
             self.saw(kind(reply));
         }
         self.in_batch = false;

@@ -4,7 +4,8 @@ use std::collections::HashSet;
 
 use tlaloc_engine::generation::{MoveKind, MovedRows, Moves};
 use tlaloc_engine::{
-    Amounts, EntryShape, Geometry, Resource, StepInputs, StepSource, WindowInputs, WindowedPools,
+    Amounts, EntryKind, EntryShape, Geometry, Resource, StepInputs, StepSource, WindowInputs,
+    WindowedPools,
 };
 
 use super::check;
@@ -20,6 +21,7 @@ pub struct Packed {
     pub window_block_tables: Vec<i32>,
     pub window_slot_mapping: Vec<i32>,
     pub state_slots: Vec<i32>,
+    pub state_write_slots: Vec<i32>,
 }
 
 impl Packed {
@@ -49,6 +51,7 @@ impl Packed {
             window_block_tables: table(),
             window_slot_mapping: wide(),
             state_slots: batch(),
+            state_write_slots: wide(),
         }
     }
 
@@ -73,6 +76,9 @@ impl Packed {
         if geometry.num_state_slots().is_some() {
             fresh(&mut self.state_slots, shape.batch);
         }
+        if geometry.drafts().is_some() {
+            fresh(&mut self.state_write_slots, wide);
+        }
         let windowed = WindowInputs {
             block_tables: &mut self.window_block_tables,
             slot_mapping: &mut self.window_slot_mapping,
@@ -85,6 +91,7 @@ impl Packed {
             slot_mapping: &mut self.slot_mapping,
             windowed: geometry.windowed().map(|_| windowed),
             state_slots: geometry.num_state_slots().map(|_| &mut self.state_slots[..]),
+            state_write_slots: geometry.drafts().map(|_| &mut self.state_write_slots[..]),
         });
     }
 }
@@ -160,6 +167,7 @@ pub struct Device {
     windowed: Option<(WindowedPools, Paged)>,
     /// The tokens that each state slot has taken in.
     states: Vec<Vec<i32>>,
+    draft_tokens: usize,
     /// A token whose keys and values are not finite.
     poison: Option<i32>,
 }
@@ -174,6 +182,7 @@ impl Device {
                 (pools, paged)
             }),
             states: vec![Vec::new(); geometry.num_state_slots().unwrap_or(0)],
+            draft_tokens: geometry.draft_tokens(),
             poison: None,
         }
     }
@@ -190,6 +199,7 @@ impl Device {
             full: paged(rows.pages),
             windowed: geometry.windowed().map(|pools| (pools, paged(rows.ring_pages))),
             states: vec![Vec::new(); rows.state_slots],
+            draft_tokens: geometry.draft_tokens(),
             poison: None,
         }
     }
@@ -262,17 +272,55 @@ impl Device {
             if count > 0 && !self.states.is_empty() {
                 let slot = packed.state_slots[row];
                 check(slots_seen.insert(slot), || format!("state slot {slot} in two rows"))?;
-                let state = usize::try_from(slot).ok().and_then(|slot| self.states.get_mut(slot));
-                let state = state.ok_or(format!("state slot {slot}"))?;
-                if answer.len() == count {
+                let wide = row * shape.tokens..(row + 1) * shape.tokens;
+                let writes = packed.state_write_slots.get(wide).unwrap_or_default();
+                let before = answer.len() - count;
+                let drafts = self.draft_tokens;
+                let state = self.state(slot)?;
+                if before == 0 {
                     state.clear();
                 }
-                state.extend(&answer[answer.len() - count..]);
-                check(*state == answer, || format!("row {row}: state {state:?} for {answer:?}"))?;
+                let starts = *state == answer[..before];
+                check(starts, || format!("row {row}: state {state:?} for {answer:?}"))?;
+                if drafts > 0 && shape.kind == EntryKind::Decode {
+                    check(count == drafts + 1, || format!("{count} tokens to verify"))?;
+                    for (column, &slot) in writes.iter().enumerate() {
+                        let again = || format!("state slot {slot} twice");
+                        check(slots_seen.insert(slot), again)?;
+                        *self.state(slot)? = answer[..before + column + 1].to_vec();
+                    }
+                } else {
+                    state.extend(&answer[before..]);
+                    let written = writes.iter().any(|&slot| slot != -1);
+                    check(!written, || format!("a prompt writes states to {writes:?}"))?;
+                }
+                self.check_reach(shape, packed, row, answer.len())?;
             }
             answers.push(answer);
         }
         Ok(answers)
+    }
+
+    fn state(&mut self, slot: i32) -> Result<&mut Vec<i32>, String> {
+        let state = usize::try_from(slot).ok().and_then(|slot| self.states.get_mut(slot));
+        state.ok_or(format!("state slot {slot}"))
+    }
+
+    /// The draft head has pages for what it keeps of its own proposals (artifact format §10.4), after
+    /// any number of right drafts.
+    fn check_reach(
+        &self,
+        shape: &EntryShape,
+        packed: &Packed,
+        row: usize,
+        length: usize,
+    ) -> Result<(), String> {
+        let table = &packed.block_tables[row * shape.columns..(row + 1) * shape.columns];
+        for position in length..(length + self.draft_tokens).saturating_sub(1) {
+            let page = table.get(position / self.full.block_size).copied().unwrap_or(0);
+            check(page != 0, || format!("row {row} drafts at {position}, beyond {table:?}"))?;
+        }
+        Ok(())
     }
 
     fn read_row(

@@ -2,7 +2,7 @@
 
 use tlaloc_engine::{Arrival, Engine, Nanos, Outcome, Step};
 
-use super::{MS, Packed};
+use super::{Given, MS, Packed};
 
 /// How a round went.
 pub struct Round {
@@ -12,10 +12,11 @@ pub struct Round {
 }
 
 /// Sends the requests and answers them. They come back as the next round's, for one token each.
-/// Allocates nothing of its own, once `arrivals` and `packed` have their sizes.
+/// Allocates nothing of its own, once `arrivals`, `packed` and `given` have their sizes.
 pub fn step_all(
     engine: &mut Engine,
     packed: &mut Packed,
+    given: &mut Given,
     now: &mut Nanos,
     arrivals: &mut Vec<Arrival>,
 ) -> Round {
@@ -32,7 +33,10 @@ pub fn step_all(
                 let compute_start = *now;
                 *now += MS;
                 let compute_end = *now;
-                engine.complete(Outcome { compute_start, compute_end, result: Ok(()) });
+                let outcome = Outcome { compute_start, compute_end, result: Ok(()) };
+                let k = engine.geometry().draft_tokens();
+                given.fill(engine.geometry().entries()[engine.call().entry].batch, k);
+                engine.complete_with(outcome, (k > 0).then(|| given.results()));
             }
             Step::Reply => {
                 for reply in engine.replies() {
@@ -46,6 +50,7 @@ pub fn step_all(
                         end: false,
                         tokens: Ok(tokens),
                         at: 0,
+                        generation: None,
                     });
                 }
             }

@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports, unused_macros)] // Each test binary uses a part.
 
 mod device;
+mod drafts;
 mod generator;
 mod lockstep;
 mod owner;
@@ -19,6 +20,7 @@ use tlaloc_engine::{
 };
 
 pub use device::{Device, Packed};
+pub use drafts::{Given, NO_TOKEN};
 pub use generator::{Generator, check_holdings, toy};
 pub use lockstep::step_all;
 pub use owner::{Owner, Ran};
@@ -73,6 +75,15 @@ pub fn entries(
     entries
 }
 
+/// Entries of a model with a draft head: the same, with decode entries that verify drafts.
+pub fn verifying(entries: Vec<EntryShape>, drafts: usize) -> Vec<EntryShape> {
+    let verify = |shape: EntryShape| match shape.kind {
+        EntryKind::Decode => EntryShape { tokens: 1 + drafts, ..shape },
+        EntryKind::Prefill => shape,
+    };
+    entries.into_iter().map(verify).collect()
+}
+
 /// The reference decode artifact: 11 token ids, 5 pages of 2 tokens, no prefill.
 pub fn reference() -> Geometry {
     Geometry::new(11, 6, 2, vec![], entries(2, &[2, 4], &[1, 2, 4], &[], &[]))
@@ -106,6 +117,7 @@ pub fn settings(batching: Batching) -> Settings {
         max_sequence_idle: 1_000 * MS,
         max_batch_size: 4,
         instance: "model_0_0".to_owned(),
+        chain: false,
     }
 }
 

@@ -92,6 +92,7 @@ impl Owner {
             end: flags.contains('E'),
             tokens,
             at: self.now,
+            generation: None,
         });
         ticket
     }

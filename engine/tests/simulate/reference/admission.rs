@@ -3,16 +3,17 @@
 use std::collections::BTreeSet;
 
 use tlaloc_engine::{
-    Aftermath, Amounts, Event, Exhausted, FreeCause, Holder, Nanos, Refusal, Resource, SequenceId,
+    Aftermath, Amounts, Drafts, Event, Exhausted, FreeCause, Holder, Nanos, Refusal, Resource,
+    SequenceId,
 };
 
 use super::{Reference, Sequence};
 use crate::mutation::Mutation;
 
 impl Reference {
-    /// How many tokens the sequence of request `index` has before it; none if there is nothing to
-    /// run and no sequence.
-    pub(super) fn admit(&mut self, index: usize) -> Result<Option<usize>, Refusal> {
+    /// Whether request `index` verifies its sequence's drafts; none if there is nothing to run and no
+    /// sequence.
+    pub(super) fn admit(&mut self, index: usize) -> Result<Option<bool>, Refusal> {
         let arrival = &self.works[index].arrival;
         let (start, end, n) = (arrival.start, arrival.end, self.works[index].tokens().len());
         let Some(id) = arrival.sequence.clone() else { return Err(Refusal::NoSequence) };
@@ -27,11 +28,52 @@ impl Reference {
             let instance = self.settings.instance.clone();
             return Err(Refusal::NoState { sequence: id, instance });
         }
-        let taken = self.take_needs(&id, n, end, Aftermath::of(start, end));
+        // Item 5.
+        let verify = self.drafts.is_some_and(|Drafts { tokens: k, .. }| {
+            let sequence = &self.live[&id];
+            let known = sequence.pending == self.works[index].tokens().first().copied();
+            let known = self.rule(known, Mutation::VerifyAnyToken, sequence.pending.is_some());
+            !start && n == 1 && known && sequence.drafts.len() == k
+        });
+        let generates = self.works[index].arrival.generation.as_ref();
+        let generates = generates.is_some_and(|generation| generation.max_tokens > 0);
+        let taken = self.take_needs(&id, n, end, verify, Aftermath::of(start, end));
+        if taken.is_ok()
+            && verify
+            && generates
+            && let Err(short) = self.take_ahead(&id)
+            && self.breaks(Mutation::RoomAheadOrNothing)
+        {
+            return Err(short);
+        }
         if taken.is_err() && start && !self.breaks(Mutation::RefusedStartStays) {
             self.free(&id, FreeCause::StartRefused);
         }
-        taken.map(Some)
+        taken.map(|()| Some(verify))
+    }
+
+    /// §17: a generation's verify step has room for the one after it, if there is any.
+    fn take_ahead(&mut self, id: &SequenceId) -> Result<(), Refusal> {
+        let Some(Drafts { tokens: k, chained }) = self.drafts else { return Ok(()) };
+        let chains = chained && self.settings.chain;
+        let chains = self.rule(chains, Mutation::RoomAheadAlways, true);
+        let sequence = &self.live[id];
+        let target = sequence.tokens.len() + 1 + 3 * k;
+        let pages = target.div_ceil(self.block_size).saturating_sub(sequence.pages.len());
+        let fits = target <= self.max_context() && pages <= self.free_pages.len();
+        if !chains || self.breaks(Mutation::NoRoomAhead) {
+            return Ok(());
+        }
+        if !fits {
+            return Err(Refusal::NoSequence);
+        }
+        for _ in 0..pages {
+            let page = self.free_pages.pop_first();
+            if let Some(sequence) = self.live.get_mut(id) {
+                sequence.pages.extend(page);
+            }
+        }
+        Ok(())
     }
 
     /// Items 4 to 11.
@@ -40,33 +82,40 @@ impl Reference {
         id: &SequenceId,
         n: usize,
         end: bool,
+        verify: bool,
         aftermath: Aftermath,
-    ) -> Result<usize, Refusal> {
+    ) -> Result<(), Refusal> {
         let length = self.live[id].tokens.len();
         if n == 0 && !end {
             return Err(Refusal::NoTokens { sequence: id.clone() });
         }
         let max_context = self.max_context();
-        if length + n > max_context {
+        let extra = self.extra(n, verify);
+        if length + n + extra > max_context {
             let sequence = id.clone();
             let sent = n;
             return Err(Refusal::ContextExceeded {
                 sequence,
                 length,
                 sent,
+                extra,
                 max_context,
                 aftermath,
             });
         }
         let held = self.live[id].held();
-        let blocks = (length + n).div_ceil(self.block_size);
+        let blocks = (length + n + extra).div_ceil(self.block_size);
         let ring = self.windowed.map_or(0, |pools| {
             self.rule(blocks.min(pools.ring_pages), Mutation::EndlessRing, blocks)
         });
         let needs = Amounts {
             pages: blocks.saturating_sub(held.pages),
             ring_pages: ring.saturating_sub(held.ring_pages),
-            state_slots: usize::from(self.linear && held.state_slots == 0),
+            state_slots: match self.drafts {
+                _ if !self.linear || held.state_slots > 0 => 0,
+                Some(Drafts { tokens: k, .. }) => self.rule(k + 2, Mutation::OneSlotEach, 1),
+                None => 1,
+            },
         };
 
         let live = self.live.len();
@@ -94,7 +143,7 @@ impl Reference {
             take(&mut self.free_ring, needs.ring_pages, &mut sequence.ring);
             take(&mut self.free_slots, needs.state_slots, &mut sequence.state_slots);
         }
-        Ok(length)
+        Ok(())
     }
 
     /// Item 10: ring pages, then pages, then state slots.

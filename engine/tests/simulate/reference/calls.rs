@@ -4,8 +4,9 @@
 
 use tlaloc_engine::{CallFailure, EntryKind, EntryShape, Nanos, Outcome, Refusal, RowRef};
 
-use super::{Pools, Reference};
+use super::{Pools, Reference, Sequence, Work};
 use crate::mutation::Mutation;
+use crate::support::Given;
 
 /// How far a batch is.
 #[derive(Debug, Default)]
@@ -19,7 +20,11 @@ pub struct Progress {
 /// How far a request is.
 #[derive(Clone, Debug, Default)]
 pub struct State {
+    /// Its sequence, from admission on.
+    pub sequence: Option<Sequence>,
     pub done: usize,
+    /// What its last call gave.
+    pub emitted: Vec<i32>,
     pub refusal: Option<Refusal>,
     pub row: Option<RowRef>,
     pub compute: Option<(Nanos, Nanos)>,
@@ -40,7 +45,11 @@ pub fn run(reference: &Reference) -> Progress {
     let mut run = Run {
         reference,
         outcomes: reference.outcomes.iter(),
-        states: vec![State::default(); reference.works.len()],
+        states: reference
+            .works
+            .iter()
+            .map(|work| State { sequence: work.admitted.clone(), ..State::default() })
+            .collect(),
         calls: 0,
         // Pools that an execution of this batch took were there at its start.
         pools: reference.pools == Pools::There || !reference.outcomes.is_empty(),
@@ -51,7 +60,7 @@ pub fn run(reference: &Reference) -> Progress {
 
 struct Run<'a> {
     reference: &'a Reference,
-    outcomes: std::slice::Iter<'a, Outcome>,
+    outcomes: std::slice::Iter<'a, (Outcome, Given, bool)>,
     states: Vec<State>,
     calls: usize,
     pools: bool,
@@ -79,27 +88,33 @@ impl Run<'_> {
 
     /// Positions that a request's sequence has now.
     fn position(&self, work: usize) -> usize {
-        self.reference.works[work].admitted.unwrap_or(0) + self.states[work].done
+        self.states[work].sequence.as_ref().map_or(0, |sequence| sequence.tokens.len())
     }
 
-    /// Requests that passed admission, by whether they have one token or several.
-    fn admitted(&self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+    /// Requests with tokens that passed admission: decode steps, or prompts.
+    fn admitted(&self, decode: bool) -> Vec<usize> {
+        let step = |work: &Work| match self.reference.drafts {
+            Some(_) if !self.breaks(Mutation::OneTokenIsAStep) => work.verify,
+            _ => work.tokens().len() == 1,
+        };
         let works = self.reference.works.iter().enumerate();
-        let fits = works.filter(|(_, work)| work.admitted.is_some() && wanted(work.tokens().len()));
+        let fits = works.filter(|(_, work)| {
+            work.admitted.is_some() && !work.tokens().is_empty() && step(work) == decode
+        });
         fits.map(|(index, _)| index).collect()
     }
 
     fn all(&mut self) -> Result<(), Planned> {
         if self.breaks(Mutation::DecodesFirst) {
             self.decodes()?;
-            return self.prompts(&self.admitted(|tokens| tokens > 1));
+            return self.prompts(&self.admitted(false));
         }
         if self.breaks(Mutation::PromptByPrompt) {
-            for work in self.admitted(|tokens| tokens > 1) {
+            for work in self.admitted(false) {
                 self.prompts(&[work])?;
             }
         }
-        self.prompts(&self.admitted(|tokens| tokens > 1))?;
+        self.prompts(&self.admitted(false))?;
         self.decodes()
     }
 
@@ -114,7 +129,9 @@ impl Run<'_> {
                 }
                 let at = self.position(work);
                 let m = self.left(work).min(self.max_tokens_per_call(at));
-                let entry = (m > 1).then(|| self.choose(EntryKind::Prefill, 1, at + m, m));
+                let drafts = self.reference.drafts.is_some();
+                let reach = at + m + self.reference.extra(m, false);
+                let entry = (m > 1 || drafts).then(|| self.choose(EntryKind::Prefill, 1, reach, m));
                 let Some(entry) = entry.flatten() else {
                     stepwise.push((work, m));
                     continue;
@@ -142,6 +159,12 @@ impl Run<'_> {
                 }
             }
             for (work, m) in stepwise {
+                if self.reference.drafts.is_some() {
+                    // Decode entries only verify.
+                    let reach = self.position(work) + m + self.reference.extra(m, false);
+                    self.execute(EntryKind::Prefill, &[(work, m)], reach, m)?;
+                    continue;
+                }
                 for _ in 0..m {
                     if self.left(work) > 0 {
                         let context = self.position(work) + 1;
@@ -156,10 +179,13 @@ impl Run<'_> {
     fn decodes(&mut self) -> Result<(), Planned> {
         let batches = self.reference.of_kind(EntryKind::Decode).map(|entry| entry.batch);
         let rows_per_call = batches.max().unwrap_or(0).max(1);
-        for works in self.admitted(|tokens| tokens == 1).chunks(rows_per_call) {
-            let context = works.iter().map(|&work| self.position(work) + 1).max().unwrap_or(0);
+        let k = self.reference.drafts.map_or(0, |drafts| drafts.tokens);
+        let extra = self.reference.extra(1, true);
+        for works in self.admitted(true).chunks(rows_per_call) {
+            let reach = |&work: &usize| self.position(work) + 1 + extra;
+            let context = works.iter().map(reach).max().unwrap_or(0);
             let rows: Rows = works.iter().map(|&work| (work, 1)).collect();
-            self.execute(EntryKind::Decode, &rows, context, 1)?;
+            self.execute(EntryKind::Decode, &rows, context, 1 + k)?;
         }
         Ok(())
     }
@@ -215,7 +241,7 @@ impl Run<'_> {
             self.refuse(rows, Refusal::PoolsGone { instance });
             return Ok(());
         }
-        let Some(outcome) = self.outcomes.next() else {
+        let Some((outcome, given, ahead)) = self.outcomes.next() else {
             let row = |&(work, m): &(usize, usize)| (work, self.states[work].done, m);
             let rows = rows.iter().map(row).collect();
             return Err(Planned { entry, ordinal: self.calls, rows });
@@ -227,13 +253,36 @@ impl Run<'_> {
             state.compute = Some((outcome.compute_start, outcome.compute_end));
             let copy_failed = matches!(outcome.result, Err(CallFailure::Copy { .. }));
             let advances = copy_failed && self.reference.breaks(Mutation::CopyFailureAdvances);
+            let given = match self.reference.drafts {
+                Some(drafts) if outcome.result.is_ok() => {
+                    let Some((next, drafts)) = given.row(row, drafts.tokens) else {
+                        let sequence = self.reference.works[work].arrival.sequence.clone();
+                        let entry = self.reference.entries[entry].id.clone();
+                        state.refusal =
+                            sequence.map(|sequence| Refusal::NoToken { entry, sequence });
+                        continue;
+                    };
+                    Some((next, drafts))
+                }
+                _ => None,
+            };
             if outcome.result.is_ok() || advances {
+                let before = state.done;
                 state.done += m;
+                let work = &self.reference.works[work];
+                if let Some(sequence) = &mut state.sequence {
+                    sequence.tokens.extend(&work.tokens()[before..before + m]);
+                    if let Some((next, drafts)) = given {
+                        state.emitted = next.to_vec();
+                        take(self.reference, sequence, next, drafts, work.verify);
+                    }
+                }
             }
             if outcome.result.is_ok() {
                 state.row = Some(RowRef { call, row });
             }
         }
+        let verify = rows.iter().all(|&(work, _)| self.reference.works[work].verify);
         let entry = self.reference.entries[entry].id.clone();
         match outcome.result.clone() {
             Ok(()) => {}
@@ -252,6 +301,10 @@ impl Run<'_> {
                 let refusal = Refusal::CopyFailed { entry, message };
                 // A recurrent state has taken the tokens in: they cannot be sent again.
                 let stuck = self.reference.linear && !self.breaks(Mutation::StateGoesBack);
+                // The state that a verify step started from is still where it was, unless the next one
+                // wrote over it.
+                let kept = verify && !self.rule(*ahead, Mutation::LostAheadKeeps, false);
+                let stuck = stuck && (!kept || self.breaks(Mutation::LostStepsLose));
                 let advanced = Refusal::StateAdvanced { cause: Box::new(refusal.clone()) };
                 self.refuse(rows, if stuck { advanced } else { refusal });
             }
@@ -272,4 +325,27 @@ impl Run<'_> {
             });
         }
     }
+}
+
+/// What a sequence was given becomes of it (artifact format §10.2, §10.3); its request's own tokens
+/// are among its tokens already.
+fn take(
+    reference: &Reference,
+    sequence: &mut Sequence,
+    next: &[i32],
+    drafts: &[i32],
+    verify: bool,
+) {
+    let accepted = next.len() - 1;
+    if verify {
+        let right = reference.rule(accepted, Mutation::EveryDraftCounts, drafts.len());
+        let right = sequence.drafts[..right].to_vec();
+        sequence.tokens.extend(right);
+        if !reference.breaks(Mutation::StateStays) {
+            sequence.state_slots.swap(0, 1 + accepted);
+        }
+    }
+    sequence.pending = next.last().copied();
+    let legal = |&token: &i32| (token as usize) < reference.vocabulary;
+    sequence.drafts = drafts.iter().map(|token| if legal(token) { *token } else { 0 }).collect();
 }

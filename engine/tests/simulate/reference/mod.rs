@@ -7,13 +7,16 @@ mod calls;
 mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
 
 use tlaloc_engine::{
-    Amounts, Arrival, Batching, CallFailure, EntryKind, EntryShape, Event, FreeCause, Geometry,
-    Nanos, Outcome, Refusal, RowRef, SequenceId, Settings, Step, Times, WindowedPools,
+    Amounts, Arrival, Batching, CallFailure, Drafts, EntryKind, EntryShape, Event, FreeCause,
+    Generation, Geometry, Nanos, Outcome, Refusal, RowRef, SequenceId, Settings, Step, Times,
+    WindowedPools,
 };
 
 use crate::mutation::Mutation;
+use crate::support::Given;
 pub use calls::Planned;
 use calls::Progress;
 
@@ -24,6 +27,10 @@ pub struct Sequence {
     pub pages: Vec<usize>,
     pub ring: Vec<usize>,
     pub state_slots: Vec<usize>,
+    /// The last token that it was given, which is not among `tokens` yet.
+    pub pending: Option<i32>,
+    /// Proposals for those after it.
+    pub drafts: Vec<i32>,
     /// When its last batch ended, and its place among all endings.
     last_active: Option<(Nanos, u64)>,
 }
@@ -38,13 +45,34 @@ impl Sequence {
     }
 }
 
+/// A request, or the next step of a generation.
+#[derive(Clone, Debug)]
+pub struct Request {
+    arrival: Arrival,
+    /// When it came first.
+    arrived: Nanos,
+    /// What its steps so far gave, and when the last of them ran.
+    given: Vec<i32>,
+    ran: Option<(Nanos, Nanos)>,
+}
+
+impl Deref for Request {
+    type Target = Arrival;
+
+    fn deref(&self) -> &Arrival {
+        &self.arrival
+    }
+}
+
 /// A request of the current batch.
 #[derive(Debug)]
 struct Work {
-    arrival: Arrival,
+    arrival: Request,
     refusal: Option<Refusal>,
-    /// It passed admission, when its sequence had so many tokens.
-    admitted: Option<usize>,
+    /// It passed admission, when its sequence was like this.
+    admitted: Option<Sequence>,
+    /// Its sequence's drafts are verified.
+    verify: bool,
 }
 
 impl Work {
@@ -60,6 +88,9 @@ pub struct Answer {
     pub result: Result<Option<RowRef>, Refusal>,
     pub held: Amounts,
     pub times: Times,
+    /// All tokens that it was given, and those of its last step.
+    pub emitted: Vec<i32>,
+    pub step: Vec<i32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +117,8 @@ pub struct Reference {
     block_size: usize,
     windowed: Option<WindowedPools>,
     linear: bool,
+    drafts: Option<Drafts>,
+    vocabulary: usize,
     entries: Vec<EntryShape>,
     totals: Amounts,
 
@@ -94,7 +127,7 @@ pub struct Reference {
     free_ring: BTreeSet<usize>,
     free_slots: BTreeSet<usize>,
 
-    pending: Vec<Arrival>,
+    pending: Vec<Request>,
     cohort: BTreeSet<SequenceId>,
     last_batch_end: Nanos,
     longest_batch: Nanos,
@@ -109,9 +142,11 @@ pub struct Reference {
     works: Vec<Work>,
     start: Nanos,
     /// Results of the batch's calls so far.
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<(Outcome, Given, bool)>,
     progress: Progress,
     answers: Vec<Answer>,
+    /// What generations that go on were given, and their next steps.
+    going_on: Vec<(Vec<i32>, Request)>,
 }
 
 impl Reference {
@@ -126,6 +161,8 @@ impl Reference {
             block_size: geometry.block_size(),
             windowed,
             linear: geometry.num_state_slots().is_some(),
+            drafts: geometry.drafts(),
+            vocabulary: geometry.vocab_size(),
             entries: geometry.entries().to_vec(),
             totals: Amounts {
                 pages: free_pages.len(),
@@ -152,6 +189,7 @@ impl Reference {
             outcomes: Vec::new(),
             progress: Progress::default(),
             answers: Vec::new(),
+            going_on: Vec::new(),
         }
     }
 
@@ -166,7 +204,8 @@ impl Reference {
     }
 
     pub fn push(&mut self, arrival: Arrival) {
-        self.pending.push(arrival);
+        let arrived = arrival.at;
+        self.pending.push(Request { arrival, arrived, given: Vec::new(), ran: None });
     }
 
     pub fn stop(&mut self) {
@@ -220,19 +259,27 @@ impl Reference {
         self.progress.next.as_ref()
     }
 
-    /// The request of a row of that call, with the tokens of its sequence before it.
-    pub fn request(&self, work: usize) -> (&Arrival, &[i32]) {
-        let work = &self.works[work];
-        let sequence = work.arrival.sequence.as_ref().and_then(|id| self.live.get(id));
-        let before = work.admitted.unwrap_or(0);
-        (&work.arrival, sequence.map_or(&[], |sequence| &sequence.tokens[..before]))
+    /// The request of a row of that call, the tokens of its sequence before it, and the drafts that it
+    /// verifies.
+    pub fn request(&self, work: usize) -> (&Arrival, &[i32], &[i32]) {
+        let Work { arrival, admitted, verify, .. } = &self.works[work];
+        let (tokens, drafts) = admitted
+            .as_ref()
+            .map_or((&[][..], &[][..]), |before| (&before.tokens[..], &before.drafts[..]));
+        (arrival, tokens, if *verify { drafts } else { &[] })
     }
 
-    pub fn complete(&mut self, outcome: Outcome) {
+    /// What the generations that go on were given.
+    pub fn going_on(&self) -> impl Iterator<Item = (u64, &[i32])> {
+        self.going_on.iter().map(|(step, request)| (request.ticket.0, &step[..]))
+    }
+
+    /// The step after the call may be launched already: `ahead`.
+    pub fn complete(&mut self, outcome: Outcome, given: Given, ahead: bool) {
         if let Err(CallFailure::Execution { pools_lost: true, .. }) = outcome.result {
             self.pools = Pools::Lost;
         }
-        self.outcomes.push(outcome);
+        self.outcomes.push((outcome, given, ahead));
         self.run_calls();
     }
 
@@ -240,11 +287,11 @@ impl Reference {
     fn run_calls(&mut self) {
         self.progress = calls::run(self);
         for (work, state) in self.works.iter().zip(&self.progress.states) {
-            let Some(before) = work.admitted else { continue };
+            let Some(after) = &state.sequence else { continue };
             let Some(id) = &work.arrival.sequence else { continue };
             let Some(sequence) = self.live.get_mut(id) else { continue };
-            sequence.tokens.truncate(before);
-            sequence.tokens.extend(&work.tokens()[..state.done]);
+            let last_active = sequence.last_active;
+            *sequence = Sequence { last_active, ..after.clone() };
         }
     }
 
@@ -312,7 +359,7 @@ impl Reference {
             .into_iter()
             .map(|arrival| {
                 let refusal = arrival.tokens.as_ref().err().cloned();
-                Work { arrival, refusal, admitted: None }
+                Work { arrival, refusal, admitted: None, verify: false }
             })
             .collect();
         for index in 0..self.works.len() {
@@ -327,7 +374,12 @@ impl Reference {
         for index in 0..self.works.len() {
             if self.works[index].refusal.is_none() {
                 match self.admit(index) {
-                    Ok(admitted) => self.works[index].admitted = admitted,
+                    Ok(admitted) => {
+                        let id = self.works[index].arrival.sequence.as_ref();
+                        let sequence = id.and_then(|id| self.live.get(id)).cloned();
+                        self.works[index].admitted = sequence.filter(|_| admitted.is_some());
+                        self.works[index].verify = admitted.unwrap_or(false);
+                    }
                     Err(refusal) => self.works[index].refusal = Some(refusal),
                 }
             }
@@ -344,16 +396,60 @@ impl Reference {
             let refusal = refusal.clone().or(state.refusal.clone());
             let lost = matches!(
                 refusal,
-                Some(Refusal::AfterEarlierCall { .. } | Refusal::StateAdvanced { .. })
+                Some(
+                    Refusal::AfterEarlierCall { .. }
+                        | Refusal::StateAdvanced { .. }
+                        | Refusal::NoToken { .. }
+                )
             );
-            let (compute_start, compute_end) = state.compute.unwrap_or((self.start, self.start));
+            let (compute_start, compute_end) =
+                state.compute.or(arrival.ran).unwrap_or((self.start, self.start));
             let id = arrival.sequence.clone();
+            let step = state.emitted.clone();
+            let mut given = [&arrival.given[..], &step].concat();
+            let generation = arrival.generation.as_ref().filter(|_| refusal.is_none());
+            if let Some(Generation { max_tokens, .. }) = generation
+                && self.breaks(Mutation::GenerationsAreCut)
+                && *max_tokens > 0
+            {
+                given.truncate(*max_tokens);
+            }
+            let goes_on = generation.is_some_and(|Generation { max_tokens, end_tokens }| {
+                let ends = |token: &i32| end_tokens.contains(token);
+                let any = step.iter().any(ends);
+                let ended = self.rule(any, Mutation::EndTokenIsLast, step.last().is_some_and(ends));
+                given.len() < *max_tokens && !step.is_empty() && !ended
+            });
+            if goes_on {
+                let arrival = Arrival {
+                    start: false,
+                    tokens: Ok(vec![step[step.len() - 1]]),
+                    ..arrival.arrival.clone()
+                };
+                let arrived = self.works[index].arrival.arrived;
+                let ran = state.compute;
+                self.going_on.push((step, Request { arrival, arrived, given, ran }));
+                let Some(id) = id else { continue };
+                if self.works[index].arrival.end && self.breaks(Mutation::EndEndsTheStep) {
+                    self.free(&id, FreeCause::Ended);
+                }
+                self.endings += 1;
+                let ended = Some((now, self.endings));
+                let idle = self.breaks(Mutation::GenerationsAreIdle);
+                if let Some(sequence) = self.live.get_mut(&id).filter(|_| !idle) {
+                    sequence.last_active = ended;
+                }
+                continue;
+            }
             let sequence = id.as_ref().and_then(|id| self.live.get(id));
+            let start = arrival.arrived.min(self.start);
             let answer = Answer {
                 ticket: arrival.ticket.0,
                 held: sequence.map(Sequence::held).unwrap_or_default(),
-                times: Times { start: arrival.at.min(self.start), compute_start, compute_end },
+                times: Times { start, compute_start, compute_end },
                 result: refusal.clone().map_or(Ok(state.row), Err),
+                emitted: given,
+                step,
             };
             self.answers.push(answer);
             let Some(id) = id else { continue };
@@ -383,6 +479,26 @@ impl Reference {
         self.last_batch_end = self.rule(now, Mutation::BatchEndsAtItsStart, self.start);
         if self.pools == Pools::Missing {
             self.pools = Pools::Lost;
+        }
+        let mut next: Vec<_> = self.going_on.drain(..).map(|(_, request)| request).collect();
+        next.iter_mut().for_each(|request| request.arrival.at = now);
+        let waiting = std::mem::take(&mut self.pending);
+        let (first, then) = self.rule(
+            (next.clone(), waiting.clone()),
+            Mutation::GenerationsQueueUp,
+            (waiting, next),
+        );
+        self.pending = [first, then].concat();
+    }
+
+    /// Positions beyond `tokens` tokens of a request that its calls write: a verify step its drafts
+    /// and those that it makes, but for the last, a prompt those.
+    fn extra(&self, tokens: usize, verify: bool) -> usize {
+        let Some(Drafts { tokens: k, .. }) = self.drafts.filter(|_| tokens > 0) else { return 0 };
+        if verify {
+            self.rule(2 * k - 1, Mutation::StepsWithoutDrafts, 0)
+        } else {
+            self.rule(k - 1, Mutation::PromptsWithoutDrafts, 0)
         }
     }
 

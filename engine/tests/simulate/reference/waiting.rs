@@ -1,8 +1,8 @@
 //! When a batch starts and what is in it (sequence mode §8).
 
-use tlaloc_engine::{Arrival, Nanos, SequenceId};
+use tlaloc_engine::{Nanos, SequenceId};
 
-use super::Reference;
+use super::{Reference, Request};
 use crate::mutation::Mutation;
 
 impl Reference {
@@ -31,7 +31,7 @@ impl Reference {
 
         let least = self.rule(2, Mutation::PromptWaitOfSteps, 1);
         let is_prompt =
-            |arrival: &&Arrival| arrival.tokens.as_ref().is_ok_and(|tokens| tokens.len() >= least);
+            |arrival: &&Request| arrival.tokens.as_ref().is_ok_and(|tokens| tokens.len() >= least);
         let mut prompts = self.pending.iter().filter(is_prompt);
         let (first, last) = (prompts.clone().next(), prompts.next_back());
         let prompt = self.rule(first, Mutation::PromptWaitFromTheLatest, last);
@@ -60,8 +60,8 @@ impl Reference {
     }
 
     /// Item 6: the first request of each sequence leaves the queue.
-    pub(super) fn split_pending(&mut self) -> Vec<Arrival> {
-        let mut batch: Vec<Arrival> = Vec::new();
+    pub(super) fn split_pending(&mut self) -> Vec<Request> {
+        let mut batch: Vec<Request> = Vec::new();
         let mut rest = Vec::new();
         for arrival in std::mem::take(&mut self.pending) {
             let again = batch.iter().any(|other| other.sequence == arrival.sequence);

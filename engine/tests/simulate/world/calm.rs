@@ -24,13 +24,15 @@ impl World {
             end: false,
             tokens: Ok(vec![1]),
             at: self.now,
+            generation: None,
         };
         let mut arrivals: Vec<_> = ids.into_iter().map(arrival).collect();
         for round in 0..WARMING + MEASURED {
             let mut all_ran = true;
             let counted = measure(|| {
                 let (engine, packed) = (&mut self.engine, &mut self.packed);
-                all_ran = step_all(engine, packed, &mut self.now, &mut arrivals).all_ran;
+                let (given, now) = (&mut self.given, &mut self.now);
+                all_ran = step_all(engine, packed, given, now, &mut arrivals).all_ran;
             });
             // Buckets have holes at times.
             if !all_ran {
@@ -52,7 +54,8 @@ impl World {
         let mut free = self.engine.free();
         let mut ids = Vec::new();
         for live in self.engine.sequences() {
-            let length = live.length + WARMING + MEASURED;
+            let drafts = 2 * geometry.draft_tokens();
+            let length = live.length + WARMING + MEASURED + drafts;
             let blocks = length.div_ceil(geometry.block_size());
             let pages = blocks.saturating_sub(live.pages.len());
             let ring = blocks.min(ring_pages).saturating_sub(live.ring.len());
