@@ -12,6 +12,8 @@ pub struct SequenceConfig {
     pub max_batch_size: u32,
     /// Name of the token input, INT32 `[-1]`.
     pub tokens: String,
+    /// Whether a request may have any number of responses.
+    pub decoupled: bool,
     /// Names of the outputs.
     pub outputs: Outputs,
     /// Whether the controls are declared: Triton then writes every correlation id to a tensor of 8
@@ -149,9 +151,14 @@ impl SequenceConfig {
         let microseconds = |value| {
             integer(value).and_then(|value| u64::try_from(value).ok()).map(Duration::from_micros)
         };
+        let decoupled = config
+            .get("model_transaction_policy")
+            .and_then(|policy| policy.get("decoupled"))
+            .and_then(Value::as_bool);
         Ok(SequenceConfig {
             max_batch_size,
             tokens,
+            decoupled: decoupled.unwrap_or(false),
             outputs,
             controls: !controls.is_empty(),
             max_sequence_idle: microseconds(batching.get("max_sequence_idle_microseconds"))

@@ -118,6 +118,15 @@ pub const COMPILE_CACHE_MAX: Setting = Setting {
     meaning: "MiB that the compile cache may take, 0 for any number; beyond it the programs used \
               longest ago are removed",
 };
+/// Whether verify steps are launched before the ones before them are read.
+pub const CHAIN_STEPS: Setting = Setting {
+    key: "chain-steps",
+    scope: Scope::Server(Some("TLALOC_CHAIN_STEPS")),
+    kind: Kind::Choice(&["0", "1"]),
+    default: "1",
+    meaning: "whether a generation of a model with a draft head launches its next step before this one \
+              is read; `0` turns that off",
+};
 /// The manifest of a sequence-mode model.
 pub const SERVING_MANIFEST: Setting = Setting {
     key: "serving_manifest",
@@ -252,6 +261,7 @@ pub const TABLE: &[&Setting] = &[
     &PREALLOCATE,
     &COMPILE_CACHE,
     &COMPILE_CACHE_MAX,
+    &CHAIN_STEPS,
     &SERVING_MANIFEST,
     &generation::MODE,
     &BOUNDED_MANIFEST,
@@ -353,6 +363,8 @@ pub struct ServerSettings {
     pub compile_cache: Option<String>,
     /// `compile-cache-max-mib` in bytes; none for no bound.
     pub compile_cache_max: Option<u64>,
+    /// `chain-steps`.
+    pub chain_steps: bool,
 }
 
 impl ServerSettings {
@@ -394,6 +406,7 @@ impl ServerSettings {
             preallocate: value(&PREALLOCATE).flag(&PREALLOCATE)?,
             compile_cache: value(&COMPILE_CACHE).value.as_deref().and_then(trimmed),
             compile_cache_max: value(&COMPILE_CACHE_MAX).bytes(&COMPILE_CACHE_MAX)?,
+            chain_steps: value(&CHAIN_STEPS).choice(&CHAIN_STEPS)? == 1,
         })
     }
 }
@@ -656,10 +669,12 @@ mod tests {
         let environment = |name: &str| match name {
             "TLALOC_PJRT_MEMORY_FRACTION" => Some("0.5".to_owned()),
             "TLALOC_PJRT_PREALLOCATE" => Some(String::new()),
+            "TLALOC_CHAIN_STEPS" => Some("0".to_owned()),
             _ => None,
         };
         let read = ServerSettings::read(&json!({}), environment).unwrap();
         assert_eq!((read.memory_fraction, read.preallocate), (0.5, false));
+        assert!(!read.chain_steps);
         let config = json!({"cmdline": {
             "memory-fraction": "0.25", "preallocate": "true", "pjrt-plugin-path": " /p.so ",
             "default-max-batch-size": "4"
@@ -676,6 +691,7 @@ mod tests {
             ("memory-fraction", "0"),
             ("memory-fraction", "1.5"),
             ("preallocate", "on"),
+            ("chain-steps", "false"),
             ("compile-cache-max-mib", "1.5"),
             ("compile-cache-max-mib", "1099511627777"),
         ] {

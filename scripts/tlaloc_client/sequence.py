@@ -55,7 +55,7 @@ class Client:
         """
         request, wanted = self._request(tokens, outputs)
         result = self._client.infer(model, request, outputs=wanted, **sequence, **self._limits)
-        names = outputs or ("LOGITS", "KV_PAGES", "NEXT_TOKEN")
+        names = outputs or ("LOGITS", "NEXT_TOKENS", "KV_PAGES", "NEXT_TOKEN")
         arrays = {name: result.as_numpy(name) for name in names}
         return {name: array for name, array in arrays.items() if array is not None}
 

@@ -13,6 +13,7 @@ ROWS = {
     **{f"P{number}": "batched prefill" for number in range(1, 6)},
     **{f"L{number}": "SmolLM2: pages and batches" for number in range(1, 17)},
     **{f"F{number}": "SmolLM2: number formats" for number in range(1, 6)},
+    **{f"S{number}": "draft head" for number in range(1, 5)},
     "G1": "Gemma 3 270M",
     "M1": "memory",
     "M2": "nothing is lost",

@@ -170,15 +170,47 @@ impl Executor {
     pub fn run(&mut self, steps: &impl StepSource) -> (Outcome, Option<Logits>) {
         let (index, rows, wanted) = (steps.entry(), steps.rows(), steps.wants_logits());
         let begin = now_ns();
+        match self.launch(steps, begin) {
+            Ok(launched) => self.finish(index, rows, wanted, launched),
+            Err(error) => (self.failure(begin, &error), None),
+        }
+    }
+
+    /// Writes the inputs of the current call of `steps` and launches it.
+    pub(super) fn launch(
+        &mut self,
+        steps: &impl StepSource,
+        begin: Nanos,
+    ) -> Result<Launched, tlaloc_pjrt::Error> {
+        let index = steps.entry();
         // One program and one state per entry, of which one was chosen.
         let (program, state) = (&self.model.programs[index], &mut self.entries[index]);
-        let launched = match state.inputs.fill(&self.model.client, program, steps).and_then(|()| {
-            launch(program, &self.model, &state.inputs, &mut self.pools, self.options, begin)
-        }) {
-            Ok(launched) => launched,
-            Err(error) => return (self.failure(begin, &error), None),
-        };
-        self.finish(index, rows, wanted, launched)
+        state.inputs.fill(&self.model.client, program, steps)?;
+        launch(program, &self.model, &state.inputs, &mut self.pools, self.options, begin)
+    }
+
+    /// Puts the pools that an execution gives, or will give, in the place of those it was handed.
+    pub(super) fn take_pools(&mut self, index: usize, pending: &mut Pending) {
+        for (pool, output) in self.pools.iter_mut().zip(&self.model.programs[index].pools) {
+            if let Some(output) = pending.take(*output) {
+                *pool = output;
+            }
+        }
+    }
+
+    /// The pools, to be handed to an execution.
+    pub(super) fn pools_mut(&mut self) -> &mut [Buffer] {
+        &mut self.pools
+    }
+
+    /// What the device has of the model.
+    pub(super) fn model(&self) -> &Arc<DeviceModel> {
+        &self.model
+    }
+
+    /// Whether executions are handed the pools.
+    pub(super) fn donates(&self) -> bool {
+        self.options.donate_kv_pools
     }
 
     fn finish(
@@ -209,19 +241,10 @@ impl Executor {
             return (self.failure(begin, &error), None);
         }
         let seen = now_ns();
-        for (pool, output) in self.pools.iter_mut().zip(&program.pools) {
-            if let Some(output) = pending.take(*output) {
-                *pool = output;
-            }
-        }
+        self.take_pools(index, &mut pending);
         let end = now_ns();
         self.check_addresses(index);
-        let state = &mut self.entries[index];
-        tell_rows(&program.id, state, rows, end.saturating_sub(begin));
-        state
-            .medians
-            .add(&program.id, [filled - begin, launched - filled, seen - launched, end - seen]);
-        state.ran = true;
+        self.tell_run(index, rows, [begin, filled, launched, seen, end], true);
         let (result, logits) = match (copied, logits) {
             (Some(Err(error)), _) => (Err(CallFailure::Copy { message: error.to_string() }), None),
             (Some(Ok(bytes)), _) => (Ok(()), Some(Logits::Copied(bytes))),
@@ -230,7 +253,18 @@ impl Executor {
         (Outcome { compute_start: begin, compute_end: end, result }, logits)
     }
 
-    fn failure(&self, begin: Nanos, error: &tlaloc_pjrt::Error) -> Outcome {
+    /// Tells of a run, by the times at which it began, had its inputs, was launched, was seen on the
+    /// host and ended. `checked` is whether its pools' addresses were compared.
+    pub(super) fn tell_run(&mut self, index: usize, rows: usize, times: [Nanos; 5], checked: bool) {
+        let [begin, filled, launched, seen, end] = times;
+        let id = &self.model.programs[index].id;
+        let state = &mut self.entries[index];
+        tell_rows(id, state, rows, end.saturating_sub(begin));
+        state.medians.add(id, [filled - begin, launched - filled, seen - launched, end - seen]);
+        state.ran |= checked;
+    }
+
+    pub(super) fn failure(&self, begin: Nanos, error: &tlaloc_pjrt::Error) -> Outcome {
         let pools_lost = self.pools.iter().any(Buffer::is_deleted);
         let failure = CallFailure::Execution { message: error.to_string(), pools_lost };
         Outcome { compute_start: begin, compute_end: now_ns(), result: Err(failure) }
@@ -238,7 +272,7 @@ impl Executor {
 
     /// Compares the pools' addresses with the last ones and tells what was seen (sequence mode
     /// §12.1).
-    fn check_addresses(&mut self, index: usize) {
+    pub(super) fn check_addresses(&mut self, index: usize) {
         let program = &self.model.programs[index];
         let first = !self.entries[index].ran;
         if (!first && self.runs.total >= CHECKED_RUNS) || self.addresses.contains(&None) {
@@ -285,11 +319,11 @@ impl Executor {
 }
 
 /// An execution on its way, with the times at which it began, had its inputs and was launched.
-struct Launched {
-    pending: Pending,
-    begin: Nanos,
-    filled: Nanos,
-    launched: Nanos,
+pub(super) struct Launched {
+    pub(super) pending: Pending,
+    pub(super) begin: Nanos,
+    pub(super) filled: Nanos,
+    pub(super) launched: Nanos,
 }
 
 fn launch(

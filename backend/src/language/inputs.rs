@@ -68,6 +68,15 @@ impl Inputs {
     }
 }
 
+/// Writes the block tables of the current call of `steps` to `tables`, and nothing else anywhere.
+pub fn block_tables(program: &Program, steps: &impl StepSource, tables: &mut Vec<i32>) {
+    let sizes = program.steps.iter().map(|step| elements(&step.dims));
+    let mut arrays: Vec<Vec<i32>> = sizes.map(|size| vec![0; size]).collect();
+    steps.pack(step_inputs(program, arrays.iter_mut().map(Vec::as_mut_slice)));
+    let step = program.steps.iter().position(|step| step.role == InputRole::BlockTables);
+    *tables = step.map_or_else(Vec::new, |step| arrays.swap_remove(step));
+}
+
 /// The arrays of a program's step inputs by their role.
 fn step_inputs<'a>(
     program: &Program,
@@ -81,6 +90,7 @@ fn step_inputs<'a>(
         slot_mapping: &mut [],
         windowed: None,
         state_slots: None,
+        state_write_slots: None,
     };
     let without = || WindowInputs { block_tables: &mut [], slot_mapping: &mut [] };
     for (step, array) in program.steps.iter().zip(arrays) {
@@ -97,8 +107,9 @@ fn step_inputs<'a>(
                 inputs.windowed.get_or_insert_with(without).slot_mapping = array;
             }
             InputRole::StateSlots => inputs.state_slots = Some(array),
-            // Of speculative models, which are refused at load; pools and weights are no steps.
-            InputRole::StateWriteSlots | InputRole::Pool(_) | InputRole::Weight => {}
+            InputRole::StateWriteSlots => inputs.state_write_slots = Some(array),
+            // They are no steps.
+            InputRole::Pool(_) | InputRole::Weight => {}
         }
     }
     inputs

@@ -5,6 +5,7 @@
 //! calls, with what `inputs` writes, and `timing` tells how long they took. `rows` copies and zeroes
 //! rows of the pools outside of calls.
 
+mod drafted;
 mod error;
 mod executor;
 mod inputs;
@@ -20,6 +21,7 @@ use tlaloc_artifact::Artifact;
 use tracing::info;
 use triton_backend::ModelContext;
 
+pub use drafted::Drafted;
 pub use error::Error;
 pub use executor::{Executor, Logits};
 pub use programs::DeviceModel;

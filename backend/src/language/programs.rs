@@ -43,6 +43,8 @@ pub struct Program {
     pub logits: usize,
     /// Output index of each pool.
     pub pools: Vec<usize>,
+    /// What each output is.
+    outputs: Vec<OutputRole>,
 }
 
 /// An integer input of an entry, i32.
@@ -247,7 +249,13 @@ impl Program {
             steps,
             logits: logits.unwrap_or_default(),
             pools,
+            outputs: entry.outputs.iter().map(|output| output.role).collect(),
         }
+    }
+
+    /// Index of the output with this role, if there is one.
+    pub fn result(&self, role: OutputRole) -> Option<usize> {
+        self.outputs.iter().position(|output| *output == role)
     }
 
     /// Runs once with padding rows only, which leaves the pools as they are.

@@ -9,14 +9,25 @@ use crate::config::Outputs;
 use crate::gpu;
 use crate::language::Logits;
 
-/// Where a request's logits are: a call's, and the row in it.
+/// What a request is answered with.
+pub enum Given<'a> {
+    /// The logits of a call.
+    Logits {
+        /// All of the call's.
+        logits: &'a Logits,
+        /// The request's row.
+        row: usize,
+        /// Size of the row.
+        vocab: usize,
+    },
+    /// The tokens that a model with a draft head gave.
+    Tokens(&'a [i32]),
+}
+
+/// An answer.
 pub struct Answer<'a> {
-    /// The call's logits.
-    pub logits: &'a Logits,
-    /// Its row.
-    pub row: usize,
-    /// Size of the row.
-    pub vocab: usize,
+    /// What was computed.
+    pub given: Given<'a>,
     /// KV pages and ring pages held.
     pub pages: [i32; 2],
     /// Copies to clients that take outputs on a GPU.
@@ -30,24 +41,49 @@ pub fn fill(
     outputs: &Outputs,
     answer: &Answer<'_>,
 ) -> Result<(), Error> {
-    let Answer { logits, row, vocab, pages, client } = *answer;
-    if let Some(name) = outputs.logits.as_deref().filter(|_| wants.logits) {
-        let shape = [1, i64::try_from(vocab).unwrap_or(i64::MAX)];
+    let Answer { given, pages, client } = answer;
+    if let Given::Logits { logits, row, vocab } = given
+        && let Some(name) = outputs.logits.as_deref().filter(|_| wants.logits)
+    {
+        let shape = [1, i64::try_from(*vocab).unwrap_or(i64::MAX)];
         logits
-            .with_row(row, vocab, |row| {
+            .with_row(*row, *vocab, |row| {
                 gpu::write_output(response, name, DataType::Fp32, &shape, row, client)
             })
             .map_err(Error::internal)
             .flatten()?;
     }
+    if let Given::Tokens(tokens) = given {
+        let wants = Wants { emitted: wants.emitted, ..Wants::default() };
+        progress(response, wants, outputs, tokens, client)?;
+    }
     if let Some(name) = outputs.pages.as_deref().filter(|_| wants.pages) {
-        integers(response, name, &pages, client)?;
+        integers(response, name, pages, client)?;
     }
     if let Some(name) = outputs.next_token.as_deref().filter(|_| wants.next_token) {
-        let next = logits.with_row(row, vocab, greedy).map_err(Error::internal)?;
+        let next = match given {
+            Given::Logits { logits, row, vocab } => {
+                logits.with_row(*row, *vocab, greedy).map_err(Error::internal)?
+            }
+            Given::Tokens(tokens) => tokens.last().copied().unwrap_or_default(),
+        };
         integers(response, name, &[next], client)?;
     }
     Ok(())
+}
+
+/// Writes the tokens that one step of a generation gave.
+pub fn progress(
+    response: &mut Response<'_>,
+    wants: Wants,
+    outputs: &Outputs,
+    tokens: &[i32],
+    client: &Client,
+) -> Result<(), Error> {
+    match outputs.emitted.as_deref().filter(|_| wants.emitted) {
+        Some(name) => integers(response, name, tokens, client),
+        None => Ok(()),
+    }
 }
 
 /// The error that a refusal is sent as.

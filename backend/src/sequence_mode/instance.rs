@@ -8,19 +8,23 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use slab::Slab;
 use tlaloc_engine::{
-    Arrival, Batching, Counts, Engine, Geometry, Level, Nanos, Reply, Settings, Step, Ticket,
+    Arrival, Batching, Counts, Drafts, Engine, Geometry, Level, Nanos, Progress, Reply, RowRef,
+    Settings, Step, Ticket,
 };
 use tlaloc_pjrt::Client;
 use tracing::{Span, debug, error, info, warn};
-use triton_backend::{Code, Instance, InstanceContext, Request, Requests, Times, now_ns};
+use triton_backend::{
+    Answered, Code, Instance, InstanceContext, Request, Requests, Response, ResponseStream, Times,
+    now_ns,
+};
 
 use super::SequenceModel;
-use super::answer::{self, Answer};
+use super::answer::{self, Answer, Given};
 use super::error::Error;
 use super::intake::{self, Parsed, Wants};
 use crate::device;
 use crate::failpoint;
-use crate::language::{self, DeviceModel, Executor, Logits};
+use crate::language::{self, DeviceModel, Drafted, Executor, Logits};
 use crate::metrics::SequenceMetrics;
 
 /// A model instance. Dropping it runs what is queued, without waits, and joins its thread.
@@ -107,6 +111,7 @@ impl SequenceInstance {
             received: Vec::new(),
             spare: Vec::new(),
             logits: Vec::new(),
+            drafted: Drafted::default(),
         };
         let span = Span::current();
         let thread = std::thread::Builder::new()
@@ -125,7 +130,9 @@ impl SequenceInstance {
         for request in requests {
             let spare = self.shared.inbox.lock().spare.pop().unwrap_or_default();
             let (config, geometry, client) = (&self.model.config, &self.geometry, &self.client);
-            let parsed = intake::parse(&request, config, geometry, client, spare, &mut bytes);
+            let batching = self.model.settings.backend_batching;
+            let parsed =
+                intake::parse(&request, config, geometry, client, batching, spare, &mut bytes);
             incoming.push(Incoming { request, parsed, at });
         }
         {
@@ -194,6 +201,7 @@ fn engine_settings(model: &SequenceModel, instance: &str) -> Settings {
         max_sequence_idle: nanos(model.config.max_sequence_idle),
         max_batch_size: usize::try_from(model.config.max_batch_size).unwrap_or(usize::MAX),
         instance: instance.to_owned(),
+        chain: model.chain,
     }
 }
 
@@ -226,17 +234,57 @@ fn created(model: &SequenceModel, device: &DeviceModel, executor: &Executor) -> 
         let (pages, ring) = (windowed.num_blocks - 1, windowed.ring_pages);
         format!("{pages} windowed pages, at most {ring} per sequence; ")
     });
-    let slots = artifact.linear_state().map_or(String::new(), |state| {
-        format!("{} linear-attention state slots, one per live sequence; ", state.num_slots)
+    let drafts = Geometry::of(artifact).drafts();
+    let slots = artifact.linear_state().map_or(String::new(), |state| match drafts {
+        None => {
+            format!("{} linear-attention state slots, one per live sequence; ", state.num_slots)
+        }
+        Some(Drafts { tokens, .. }) => format!(
+            "{} linear-attention state slots, {} per live sequence; ",
+            state.num_slots,
+            tokens + 2
+        ),
     });
+    let steps = match drafts {
+        None => "",
+        Some(Drafts { chained: true, .. }) if model.chain => {
+            "verify steps are chained: a generation's next one is launched before this one is read; "
+        }
+        Some(_) => "a verify step is launched when the one before it was read; ",
+    };
     format!(
         "{} KV pools ({} MiB) zeroed; {} pages for sequences (page 0 is the padding page); \
-         {windowed}{slots}{}; {batching}",
+         {windowed}{slots}{}; {steps}{batching}",
         executor.pool_count(),
         executor.pool_bytes() >> 20,
         artifact.num_blocks() - 1,
         executor.describe(),
     )
+}
+
+/// A request that waits for its answer.
+enum Asker {
+    /// It gets one.
+    Once(Request),
+    /// It may get several, as its model is decoupled.
+    Stream(ResponseStream),
+}
+
+impl Asker {
+    fn fail(self, error: triton_backend::Error) -> Answered {
+        self.finish(|_| Err(error))
+    }
+
+    /// Sends the only answer, or the last.
+    fn finish(
+        self,
+        fill: impl FnOnce(&mut Response<'_>) -> Result<(), triton_backend::Error>,
+    ) -> Answered {
+        match self {
+            Asker::Once(request) => request.respond(fill),
+            Asker::Stream(stream) => stream.finish(fill),
+        }
+    }
 }
 
 /// What the instance thread owns.
@@ -248,9 +296,11 @@ struct Worker {
     /// See [`failpoint`].
     panics: bool,
     engine: Engine,
+    /// Results of models with a draft head, and a step of theirs that may be on its way.
+    drafted: Drafted,
     executor: Executor,
     /// Requests in the engine, by ticket.
-    held: Slab<(Request, Wants)>,
+    held: Slab<(Asker, Wants)>,
     /// The inbox's vector of the last look.
     received: Vec<Incoming>,
     /// Token vectors to give back.
@@ -274,7 +324,8 @@ impl Worker {
             let waiting = std::mem::take(&mut inbox.requests);
             drop(inbox);
             let held = self.held.drain().map(|(request, _)| request);
-            for request in held.chain(waiting.into_iter().map(|incoming| incoming.request)) {
+            let waiting = waiting.into_iter().map(|incoming| Asker::Once(incoming.request));
+            for request in held.chain(waiting) {
                 drop(request.fail(dead(&self.model.name, Code::Internal)));
             }
             self.shared.answered.notify_all();
@@ -302,13 +353,21 @@ impl Worker {
                     let inbox = self.shared.inbox.lock().requests.len();
                     self.metrics.show_requests(self.engine.counts(), inbox);
                 }
-                let (outcome, logits) = self.executor.run(&self.engine);
-                self.metrics.calls.add(entry, rows, tokens, &outcome);
-                self.logits.push(logits);
-                self.engine.complete(outcome);
+                if self.engine.geometry().drafts().is_some() {
+                    let outcome = self.executor.run_drafted(&mut self.engine, &mut self.drafted);
+                    self.metrics.calls.add(entry, rows, tokens, &outcome);
+                    self.logits.push(None);
+                    self.engine.complete_with(outcome, Some(self.drafted.results()));
+                } else {
+                    let (outcome, logits) = self.executor.run(&self.engine);
+                    self.metrics.calls.add(entry, rows, tokens, &outcome);
+                    self.logits.push(logits);
+                    self.engine.complete(outcome);
+                }
             }
             Step::Reply => self.reply(),
             Step::RestorePools => {
+                self.drafted.forget();
                 let restored = self.executor.restore_pools().map_err(|error| error.to_string());
                 self.engine.restored(restored);
                 self.show();
@@ -331,10 +390,22 @@ impl Worker {
             }
         }
         for Incoming { request, parsed, at } in self.received.drain(..) {
-            let Parsed { sequence, start, end, tokens, wants } = parsed;
-            let key = self.held.insert((request, wants));
+            let Parsed { sequence, start, end, tokens, wants, generation } = parsed;
+            let asker = match self.model.config.decoupled {
+                false => Asker::Once(request),
+                true => match request.into_stream(&self.reports) {
+                    Ok(stream) => Asker::Stream(stream),
+                    Err(answered) => {
+                        // Its client has the error. What it would have done is not done.
+                        drop(answered);
+                        self.shared.inbox.lock().outstanding -= 1;
+                        continue;
+                    }
+                },
+            };
+            let key = self.held.insert((asker, wants));
             let ticket = Ticket(key as u64);
-            self.engine.push(Arrival { ticket, sequence, start, end, tokens, at });
+            self.engine.push(Arrival { ticket, sequence, start, end, tokens, at, generation });
         }
     }
 
@@ -367,23 +438,26 @@ impl Worker {
         self.show();
         let vocab = self.engine.geometry().vocab_size();
         let most_tokens = most_tokens_kept(self.engine.geometry());
+        self.stream_progress();
         let replies = self.engine.replies();
         let report = replies.report;
         let mut answered = 0;
         for mut reply in replies {
             answered += 1;
+            let key = usize::try_from(reply.ticket.0).unwrap_or(usize::MAX);
+            if let Err(refusal) = &reply.result {
+                self.metrics.refused(refusal);
+            }
+            if let Some((asker, wants)) = self.held.try_remove(key) {
+                let computed =
+                    Computed { logits: &self.logits, vocab, client: self.executor.client() };
+                answer(&self.model, &self.reports, asker, wants, &reply, &computed);
+            }
             let mut tokens = std::mem::take(&mut reply.tokens);
             if tokens.capacity() <= most_tokens {
                 tokens.clear();
                 self.spare.push(tokens);
             }
-            let key = usize::try_from(reply.ticket.0).unwrap_or(usize::MAX);
-            let Some((request, wants)) = self.held.try_remove(key) else { continue };
-            if let Err(refusal) = &reply.result {
-                self.metrics.refused(refusal);
-            }
-            let outputs = Computed { logits: &self.logits, vocab, client: self.executor.client() };
-            answer(&self.model, &self.reports, request, wants, &reply, &outputs);
         }
         self.logits.clear();
         self.reports.report_batch(
@@ -397,6 +471,22 @@ impl Worker {
         );
         self.shared.inbox.lock().outstanding -= answered;
         self.shared.answered.notify_all();
+    }
+
+    /// Sends what the generations that go on were given, where their clients take it piece by piece.
+    fn stream_progress(&mut self) {
+        let (outputs, client) = (&self.model.config.outputs, self.executor.client());
+        for Progress { ticket, tokens } in self.engine.progress() {
+            let key = usize::try_from(ticket.0).unwrap_or(usize::MAX);
+            let Some((Asker::Stream(stream), _)) = self.held.get_mut(key) else { continue };
+            // All that it asked for comes with the last response.
+            let wants = Wants { emitted: true, ..Wants::default() };
+            let sent = stream
+                .respond(|response| answer::progress(response, wants, outputs, tokens, client));
+            if let Err(error) = sent {
+                warn!("the tokens of a step do not reach their client: {error}");
+            }
+        }
     }
 
     fn tell_events(&mut self) {
@@ -424,34 +514,30 @@ struct Computed<'a> {
 fn answer(
     model: &SequenceModel,
     reports: &Instance,
-    request: Request,
+    asker: Asker,
     wants: Wants,
     reply: &Reply,
     computed: &Computed<'_>,
 ) {
-    let Computed { logits, vocab, client } = *computed;
     let answered = match &reply.result {
-        Err(refusal) => request.fail(answer::refusal(&model.name, refusal)),
+        Err(refusal) => asker.fail(answer::refusal(&model.name, refusal)),
         // Only ended its sequence: an answer without outputs.
-        Ok(None) => request.respond(|_| Ok(())),
-        Ok(Some(row)) => request.respond(|response| {
-            let logits = logits.get(row.call).and_then(Option::as_ref).ok_or_else(|| {
-                triton_backend::Error::internal(format!(
-                    "model '{}': the logits of call {} are gone",
-                    model.name, row.call
-                ))
-            })?;
-            let held = [reply.held.pages, reply.held.ring_pages];
-            let pages = held.map(|pages| i32::try_from(pages).unwrap_or(i32::MAX));
-            let answer = Answer { logits, row: row.row, vocab, pages, client };
-            answer::fill(response, wants, &model.config.outputs, &answer).map_err(|error| {
-                triton_backend::Error::internal(format!(
-                    "model '{}': the request ran and its tokens are appended, but its outputs \
-                     cannot be delivered: {error}",
-                    model.name
-                ))
+        Ok(None) => asker.finish(|_| Ok(())),
+        Ok(Some(row)) => {
+            let given = given(&model.name, &asker, *row, reply, computed);
+            asker.finish(|response| {
+                let held = [reply.held.pages, reply.held.ring_pages];
+                let pages = held.map(|pages| i32::try_from(pages).unwrap_or(i32::MAX));
+                let answer = Answer { given: given?, pages, client: computed.client };
+                answer::fill(response, wants, &model.config.outputs, &answer).map_err(|error| {
+                    triton_backend::Error::internal(format!(
+                        "model '{}': the request ran and its tokens are appended, but its outputs \
+                         cannot be delivered: {error}",
+                        model.name
+                    ))
+                })
             })
-        }),
+        }
     };
     let times = Times {
         start: reply.times.start,
@@ -460,4 +546,28 @@ fn answer(
         end: now_ns(),
     };
     answered.report(reports, times);
+}
+
+/// What was computed for a request: logits, or tokens, all of them or where its client has those of
+/// the steps before already, those of the last.
+fn given<'a>(
+    model: &str,
+    asker: &Asker,
+    RowRef { call, row }: RowRef,
+    reply: &'a Reply,
+    computed: &Computed<'a>,
+) -> Result<Given<'a>, triton_backend::Error> {
+    let Computed { logits, vocab, .. } = *computed;
+    match (asker, reply.emitted()) {
+        (_, []) => {
+            let logits = logits.get(call).and_then(Option::as_ref).ok_or_else(|| {
+                triton_backend::Error::internal(format!(
+                    "model '{model}': the logits of call {call} are gone"
+                ))
+            })?;
+            Ok(Given::Logits { logits, row, vocab })
+        }
+        (Asker::Once(_), tokens) => Ok(Given::Tokens(tokens)),
+        (Asker::Stream(_), _) => Ok(Given::Tokens(reply.step())),
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tlaloc_engine::{Geometry, Refusal, SequenceId};
+use tlaloc_engine::{Generation, Geometry, Refusal, SequenceId};
 use tlaloc_pjrt::Client;
 use triton_backend::{CorrelationId, DataType, ParameterValue, Request};
 
@@ -16,8 +16,10 @@ pub struct Wants {
     pub logits: bool,
     /// KV pages held.
     pub pages: bool,
-    /// The greedy next token.
+    /// The greedy next token, or the last of those given.
     pub next_token: bool,
+    /// The tokens given.
+    pub emitted: bool,
 }
 
 /// What was read of a request.
@@ -32,6 +34,8 @@ pub struct Parsed {
     pub tokens: Result<Vec<i32>, Refusal>,
     /// Its outputs.
     pub wants: Wants,
+    /// How long it goes on by itself.
+    pub generation: Option<Generation>,
 }
 
 /// Reads a request. `tokens` is an empty vector to fill, `bytes` is for use in between.
@@ -40,6 +44,7 @@ pub fn parse(
     config: &SequenceConfig,
     geometry: &Geometry,
     client: &Client,
+    backend_batching: bool,
     tokens: Vec<i32>,
     bytes: &mut Vec<u8>,
 ) -> Parsed {
@@ -49,9 +54,10 @@ pub fn parse(
         CorrelationId::Number(id) => Some(SequenceId::Number(id)),
         CorrelationId::Text(id) => Some(SequenceId::Text(Arc::from(id.as_str()))),
     };
+    let mut generation = None;
     let tokens = read_tokens(request, &config.tokens, client, tokens, bytes).and_then(|tokens| {
         check_id(sequence.as_ref(), config)?;
-        check_parameters(request)?;
+        generation = read_generation(request, config, backend_batching)?;
         geometry.check_tokens(&tokens, flags.start, flags.end)?;
         Ok(tokens)
     });
@@ -61,6 +67,7 @@ pub fn parse(
         end: flags.end,
         tokens,
         wants: wants(request, &config.outputs),
+        generation,
     }
 }
 
@@ -70,6 +77,7 @@ fn wants(request: &Request, outputs: &Outputs) -> Wants {
         wants.logits |= name == outputs.logits.as_deref();
         wants.pages |= name == outputs.pages.as_deref();
         wants.next_token |= name == outputs.next_token.as_deref();
+        wants.emitted |= name == outputs.emitted.as_deref();
     }
     wants
 }
@@ -89,31 +97,44 @@ fn check_id(sequence: Option<&SequenceId>, config: &SequenceConfig) -> Result<()
     }
 }
 
-/// Generations (`max_tokens`) are for models with a tokens output, which this version does not serve;
-/// `end_tokens` is read for its form only. Other parameters are not ours.
-fn check_parameters(request: &Request) -> Result<(), Refusal> {
+/// The parameters `max_tokens` and `end_tokens`. Others are not ours.
+fn read_generation(
+    request: &Request,
+    config: &SequenceConfig,
+    backend_batching: bool,
+) -> Result<Option<Generation>, Refusal> {
+    let (mut max_tokens, mut end_tokens) = (0, Vec::new());
     for (name, value) in request.parameters() {
-        if !["max_tokens", "end_tokens"].contains(&name) {
-            continue;
-        }
         let wrong =
             |what: String| Err(Refusal::Malformed(format!("request parameter '{name}' {what}")));
         match (name, numbers(&value).as_deref()) {
-            ("max_tokens", Some([0])) | ("end_tokens", Some(_)) => {}
-            ("max_tokens", Some([most])) if *most < 0 => {
-                return wrong(format!("must not be negative, got {value}"));
-            }
-            ("max_tokens", Some([_])) => {
-                return wrong(format!(
-                    "is {value}, but the model has no tokens output: it answers with logits, one \
-                     request per step"
-                ));
-            }
+            ("max_tokens", Some([most])) => match usize::try_from(*most) {
+                Ok(0) => {}
+                Ok(_) if config.outputs.emitted.is_none() => {
+                    return wrong(format!(
+                        "is {value}, but the model has no tokens output: it answers with logits, \
+                         one request per step"
+                    ));
+                }
+                Ok(_) if !backend_batching => {
+                    return wrong(format!(
+                        "is {value}, but backend_batching is false: the backend then runs the \
+                         batches that Triton forms, one request per step"
+                    ));
+                }
+                Ok(most) => max_tokens = most,
+                Err(_) => return wrong(format!("must not be negative, got {value}")),
+            },
             ("max_tokens", _) => return wrong(format!("must be one whole number, got {value}")),
-            _ => return wrong(format!("must be whole numbers, got {value}")),
+            // What is no token id never comes.
+            ("end_tokens", Some(ids)) => {
+                end_tokens.extend(ids.iter().filter_map(|id| i32::try_from(*id).ok()));
+            }
+            ("end_tokens", None) => return wrong(format!("must be whole numbers, got {value}")),
+            _ => {}
         }
     }
-    Ok(())
+    Ok((max_tokens > 0).then_some(Generation { max_tokens, end_tokens }))
 }
 
 /// A whole number, or text with comma-separated ones.

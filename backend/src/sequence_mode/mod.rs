@@ -11,7 +11,7 @@ mod intake;
 use std::path::Path;
 use std::sync::Arc;
 
-use tlaloc_artifact::{Artifact, SchemaVersion};
+use tlaloc_artifact::Artifact;
 use triton_backend::{MemoryUsage, ModelContext};
 
 pub use error::Error;
@@ -31,6 +31,9 @@ pub struct SequenceModel {
     pub config: SequenceConfig,
     /// Its parameters.
     pub settings: ModelSettings,
+    /// Whether a generation's next step may be launched before this one is read (sequence mode §17):
+    /// its inputs and pools are then those that this one leaves on the device.
+    pub chain: bool,
     /// Whose metrics they are.
     owner: Owner,
     /// Programs and weights, by device ordinal.
@@ -56,7 +59,10 @@ impl SequenceModel {
             &owner,
             &format!(", sequence idle timeout {idle} us"),
         )?;
-        Ok(SequenceModel { name: context.name().to_owned(), config, settings, owner, devices })
+        let donated = settings.execution.donate_kv_pools;
+        let chain = server.chain_steps && donated && settings.backend_batching;
+        let name = context.name().to_owned();
+        Ok(SequenceModel { name, config, settings, chain, owner, devices })
     }
 }
 
@@ -96,11 +102,5 @@ fn check_served(
         );
         return Err(Error::Mismatch { manifest: manifest.to_owned(), reason });
     }
-    match artifact.version() {
-        SchemaVersion::V5 => Err(Error::Unserved {
-            manifest: manifest.to_owned(),
-            feature: "a draft head (tlaloc-serving-v5)",
-        }),
-        _ => Ok(()),
-    }
+    Ok(())
 }
