@@ -15,7 +15,7 @@ use tlaloc_pjrt_sys::{
 use crate::api::call;
 use crate::buffer::{Buffer, wait};
 use crate::client::Client;
-use crate::error::{Code, Error};
+use crate::error::{Code, Error, Failure};
 use crate::event::Event;
 use crate::mapped::MappedFile;
 use crate::shape::Shape;
@@ -53,9 +53,9 @@ impl Client {
             let handed = unsafe { transfer.send(&file.bytes()[range.clone()], start, end) };
             let before = on_its_way.take().map_or(Ok(()), |sent| arrived(file, sent));
             match (handed, before) {
-                (Ok(event), Ok(())) => on_its_way = event.map(|event| (event, range)),
+                (Ok(event), Ok(())) => on_its_way = Some((event, range)),
                 (Ok(event), Err(error)) => {
-                    let _ = event.map(|event| arrived(file, (event, range)));
+                    let _ = arrived(file, (event, range));
                     return Err(error);
                 }
                 (Err(error), _) => return Err(error),
@@ -127,7 +127,7 @@ impl<'a> Transfer<'a> {
     ///
     /// # Safety
     /// The bytes must stay as they are until then.
-    unsafe fn send(&self, piece: &[u8], offset: usize, end: usize) -> Result<Option<Event>, Error> {
+    unsafe fn send(&self, piece: &[u8], offset: usize, end: usize) -> Result<Event, Error> {
         let api = self.client.api();
         let signed = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
         let mut args = PJRT_AsyncHostToDeviceTransferManager_TransferData_Args {
@@ -142,7 +142,13 @@ impl<'a> Transfer<'a> {
         // SAFETY: the transfer is alive; the bytes are the caller's promise.
         unsafe { call!(api, PJRT_AsyncHostToDeviceTransferManager_TransferData, &mut args) }?;
         // SAFETY: ours alone, if there is one.
-        Ok(unsafe { Event::new(api, args.done_with_h2d_transfer) })
+        unsafe { Event::new(api, args.done_with_h2d_transfer) }.ok_or_else(|| Error::Call {
+            function: "PJRT_AsyncHostToDeviceTransferManager_TransferData",
+            failure: Failure {
+                code: Code::Internal,
+                message: "the plugin returned neither an event nor an error".to_owned(),
+            },
+        })
     }
 }
 
