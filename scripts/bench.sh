@@ -3,11 +3,16 @@
 # server, and beside other programs that compute the same model.
 #
 #   scripts/bench.sh [--rounds N] [--peers] [--quick]
+#   scripts/bench.sh --generation [--quick]
 #
 #   --rounds N   how often each contestant is measured, in turns (7)
 #   --peers      measure the jitted JAX program and llama.cpp, too; the first
 #                time, they are fetched and built (scripts/peers/setup.sh)
 #   --quick      two short rounds, to see that everything runs
+#   --generation measure generation mode instead: 64 clients that stream 128
+#                tokens each against the replay of the same calls, and what
+#                prompt lookup gives on a copying task; about 5 minutes, and 2
+#                more the first time
 #
 # SmolLM2-135M-Instruct in float32 at a context of 512; then what tensor mode
 # costs above the bare execution of 4 Mi values, and what batching saves. The
@@ -17,6 +22,10 @@ set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
+# Chunks of two sizes: a prompt's last part takes the small one where it fits.
+CROWD_OPTIONS=(--contexts '256,512,1024,2048' --batches '1,4,16' --prefill-batches 1 --prefill-chunk '64,256'
+  --num-blocks 2049)
+COPYING_OPTIONS=(--contexts 512 --batches 1 --prefill-chunk 256 --verify-chunk 8)
 EXPORT_OPTIONS=(--contexts '128,512' --batches '1,2,4' --prefill-batches '1,2,4' --prefill-chunk 512)
 
 # peer NAME: sets the variables that say where it is; false where it cannot be had.
@@ -41,7 +50,7 @@ facts() {
 * $(date -u +%F), commit $commit
 * $(sed -n 's/^model name\s*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, $(awk '/^MemTotal/ { print int($2 / 1048576 + 0.5) }' /proc/meminfo) GiB, Linux $(uname -r)
 * plugin: $(version_of_plugin) ($(sha256sum <"$TLALOC_PJRT_PLUGIN_PATH" | cut -c1-8)); server: $(basename "${TLALOC_TRITONSERVER%/pytriton/*}"); $(rustc --version)
-* $rounds rounds of $steps decode steps and $prefills prefills; load before the run: $(cut -d ' ' -f 1 /proc/loadavg)
+* $effort; load before the run: $(cut -d ' ' -f 1 /proc/loadavg)
 FACTS
 }
 
@@ -57,7 +66,7 @@ clean_up() {
   exit "$status"
 }
 
-rounds=7 steps=30 prefills=3 peers=''
+rounds=7 steps=30 prefills=3 peers='' generation='' clients=64 longest=1500
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help)
@@ -65,7 +74,8 @@ while [[ $# -gt 0 ]]; do
       exit
       ;;
     --peers) peers=yes ;;
-    --quick) rounds=2 steps=8 prefills=1 ;;
+    --generation) generation=yes ;;
+    --quick) rounds=2 steps=8 prefills=1 clients=6 longest=300 ;;
     --rounds)
       rounds=$(option_value "$@")
       shift
@@ -97,14 +107,6 @@ driver=''
 trap clean_up EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
-say "exporting"
-"$TARGET/release/tlaloc-export" "$TLALOC_SMOLLM2" --out "$work/artifact" "${EXPORT_OPTIONS[@]}" >&2
-# The model's weights are hard links and compiled programs are shared: server and
-# bare loop run the same code on the same memory.
-"$TARGET/release/config-gen" "$work/artifact" --repository "$work/repository" --name bench >&2
-
-header=$(facts)
-say "measuring"
 # measure WHAT OPTIONS...: runs a driver in the background, because a signal waits for what runs in
 # the foreground.
 measure() {
@@ -116,6 +118,44 @@ measure() {
   fi
   driver=''
 }
+
+# What --generation measures.
+measure_generation() {
+  local header effort="one round of $clients clients, $((rounds < 3 ? 1 : 3)) of the copying task"
+  say "exporting"
+  "$TARGET/release/tlaloc-export" "$TLALOC_SMOLLM2" --out "$work/crowd" "${CROWD_OPTIONS[@]}" >&2
+  "$TARGET/release/tlaloc-export" "$TLALOC_SMOLLM2" --out "$work/copying" "${COPYING_OPTIONS[@]}" >&2
+  # model NAME ARTIFACT OPTIONS...
+  model() {
+    "$TARGET/release/config-gen" "$work/$2" --repository "$work/repository" --name "$1" \
+      --mode generate --tokenizer "$TLALOC_SMOLLM2" "${@:3}" >&2
+  }
+  model crowd crowd --max-prefill-tokens-per-step 256
+  model plain copying
+  model lookup copying --speculation prompt_lookup
+  header=$(facts)
+  say "measuring"
+  measure generation "$work/repository" --artifact "$work/crowd" --copying "$work/copying" \
+    --serve "$SCRIPTS/serve.sh" --bench "$TARGET/release/tlaloc-bench" \
+    --plugin "$TLALOC_PJRT_PLUGIN_PATH" --cache "$CACHE/programs" --log "$work/server.log" \
+    --clients "$clients" --longest "$longest" --rounds "$((rounds < 3 ? 1 : 3))" >"$work/generation.md"
+  printf '%s\n\n' "$header"
+  cat "$work/generation.md"
+}
+
+if [[ -n $generation ]]; then
+  measure_generation
+  exit
+fi
+effort="$rounds rounds of $steps decode steps and $prefills prefills"
+say "exporting"
+"$TARGET/release/tlaloc-export" "$TLALOC_SMOLLM2" --out "$work/artifact" "${EXPORT_OPTIONS[@]}" >&2
+# The model's weights are hard links and compiled programs are shared: server and
+# bare loop run the same code on the same memory.
+"$TARGET/release/config-gen" "$work/artifact" --repository "$work/repository" --name bench >&2
+
+header=$(facts)
+say "measuring"
 measure rounds "$work/measurements.jsonl" \
   --rounds "$rounds" --steps "$steps" --prefills "$prefills" \
   --bench "$TARGET/release/tlaloc-bench" --artifact "$work/artifact" \

@@ -52,14 +52,15 @@ fn smallest(
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use std::path::PathBuf;
 
     use tlaloc_artifact::entry_id;
 
     use super::*;
 
-    fn entry(kind: EntryKind, batch: usize, context: usize, tokens: usize) -> Entry {
+    /// An entry of these sizes without a program.
+    pub fn entry(kind: EntryKind, batch: usize, context: usize, tokens: usize) -> Entry {
         Entry {
             id: entry_id(kind, batch, context, tokens, 1),
             kind,

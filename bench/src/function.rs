@@ -12,7 +12,7 @@ use tlaloc_artifact::stablehlo::{Module, prepare};
 use tlaloc_pjrt::{Argument, Client, ClientOptions, Plugin, Shape, Staging};
 
 use crate::error::Error;
-use crate::replay::{element_type, signed};
+use crate::program::{element_type, signed};
 use crate::summary::Summary;
 
 /// Calls before the first that counts.

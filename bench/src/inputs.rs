@@ -64,9 +64,16 @@ impl Rows {
         Some(Rows { tokens: entry.tokens, block_size, pages, rings })
     }
 
-    /// Writes the call in which every row brings its next tokens, the first of them at `position`.
-    /// `ids` has the rows' tokens one row after the other; rows beyond ours become padding.
-    pub fn write(&self, position: usize, ids: &[i32], inputs: [&mut [i32]; ROLES.len()]) {
+    /// Writes the call in which each of the first `rows` rows brings its next tokens, the first of
+    /// them at `position`. `ids` has the rows' tokens one row after the other; other rows become
+    /// padding.
+    pub fn write(
+        &self,
+        position: usize,
+        rows: usize,
+        ids: &[i32],
+        inputs: [&mut [i32]; ROLES.len()],
+    ) {
         let mut inputs = inputs;
         for (input, padding) in inputs.iter_mut().zip(PADDING) {
             input.fill(padding);
@@ -81,10 +88,10 @@ impl Rows {
             ring_slots,
             state_slots,
         ] = inputs;
-        copy(token_ids, ids.iter().copied());
+        copy(token_ids, ids.iter().copied().take(rows * self.tokens));
         let columns = block_tables.len() / seq_lens.len().max(1);
         let call = position..position + self.tokens;
-        for (row, pages) in self.pages.iter().enumerate() {
+        for (row, pages) in self.pages.iter().take(rows).enumerate() {
             let tokens = row * self.tokens..;
             copy(at(positions, tokens.clone()), call.clone().map(integer));
             copy(at(seq_lens, row..), [integer(call.end)]);
@@ -184,7 +191,7 @@ mod tests {
             &mut ring_slots[..],
             &mut states[..],
         ];
-        rows.write(5, &[41, 42, 43, 44], inputs);
+        rows.write(5, 2, &[41, 42, 43, 44], inputs);
         assert_eq!(ids, [41, 42, 43, 44, 0, 0]);
         assert_eq!(positions, [5, 6, 5, 6, 0, 0]);
         assert_eq!(tables, [9, 7, 3, 2, 0, 0]);

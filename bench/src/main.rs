@@ -2,11 +2,13 @@
 //! gives, and how the two compare with everything else that was measured beside them.
 
 mod bandwidth;
+mod calls;
 mod compare;
 mod entry;
 mod error;
 mod function;
 mod inputs;
+mod program;
 mod replay;
 mod summary;
 
@@ -30,6 +32,8 @@ struct Arguments {
 enum Command {
     /// Runs one program in a bare loop, the way the backend runs it.
     Replay(replay::Options),
+    /// Runs a list of calls in a bare loop.
+    Calls(calls::Options),
     /// Runs one StableHLO function in a bare loop.
     Function(function::Options),
     /// Measures how fast this machine reads memory.
@@ -45,6 +49,10 @@ fn run(command: &Command) -> Result<String, Error> {
     match command {
         Command::Replay(options) => {
             let report = replay::run(options)?;
+            Ok(if options.json { json(&report) } else { report.to_string() })
+        }
+        Command::Calls(options) => {
+            let report = calls::run(options)?;
             Ok(if options.json { json(&report) } else { report.to_string() })
         }
         Command::Function(options) => {

@@ -4,21 +4,16 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use serde::Serialize;
 use tlaloc_artifact::manifest::MANIFEST_FILE;
-use tlaloc_artifact::{Artifact, DType, Entry, EntryKind, InputRole, OutputRole, Tensor};
-use tlaloc_pjrt::{
-    Argument, Buffer, Client, ClientOptions, CompileCache, ElementType, Executable, MappedFile,
-    Plugin, Shape, Staging,
-};
+use tlaloc_artifact::{Artifact, Entry, EntryKind};
+use tlaloc_pjrt::{Client, ClientOptions, Plugin};
 
 use crate::entry;
 use crate::error::Error;
-use crate::inputs::{ROLES, Rows};
+use crate::program::{Model, Program};
 use crate::summary::Summary;
 
 /// Calls before the first that counts: they map the weights' pages and wake the threads.
@@ -119,13 +114,14 @@ pub fn run(options: &Options) -> Result<Report, Error> {
     let plugin = Plugin::load(&options.plugin)?;
     let client = Client::shared(&plugin, 0, &ClientOptions::default())?;
     let mut program = Program::load(&artifact, entry, rows, &client, options.cache.as_deref())?;
+    let mut model = Model::load(&artifact, &client)?;
 
     let mut ids: Vec<i32> = (0..).map(|token| token % 97).take(rows * entry.tokens).collect();
     // Every call of a prefill is the same; decode steps go on.
     let positions = position..=context - entry.tokens;
     let mut times = Vec::with_capacity(steps);
     for (step, position) in positions.cycle().take(WARM_UP + steps).enumerate() {
-        let (time, next) = program.step(position, &ids)?;
+        let (time, next) = program.step(&mut model, position, rows, &ids)?;
         if kind == EntryKind::Decode {
             ids = next;
         }
@@ -149,11 +145,12 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         tokens_per_s: (rows * entry.tokens) as f64 / seconds,
         weight_bytes,
         gigabytes_per_s: (kind == EntryKind::Decode).then(|| weight_bytes as f64 / seconds / 1e9),
-        temp_bytes: program.executable.memory_stats().map(|stats| stats.temp),
+        temp_bytes: program.temp_bytes(),
     })
 }
 
-fn manifest(artifact: &Path) -> PathBuf {
+/// The manifest of an artifact that is named by it or by its directory.
+pub fn manifest(artifact: &Path) -> PathBuf {
     if artifact.is_dir() { artifact.join(MANIFEST_FILE) } else { artifact.to_owned() }
 }
 
@@ -167,209 +164,6 @@ fn first_position(options: &Options, entry: &Entry) -> Result<usize, Error> {
         return Err(Error::Position { position, tokens, context, last });
     }
     Ok(position)
-}
-
-/// Where an argument comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    /// An index of [`ROLES`].
-    Step(usize),
-    /// The next pool.
-    Pool,
-    /// The next weight.
-    Weight,
-}
-
-/// A compiled entry with all that its calls need.
-struct Program {
-    executable: Executable,
-    sources: Vec<Source>,
-    rows: Rows,
-    inputs: Staging,
-    weights: Vec<Buffer>,
-    pools: Vec<Buffer>,
-    /// Output index of each pool.
-    pool_outputs: Vec<usize>,
-    /// Output index of the logits.
-    logits: usize,
-    /// Sequences in a call.
-    batch: usize,
-    vocab_size: usize,
-}
-
-impl Program {
-    fn load(
-        artifact: &Artifact,
-        entry: &Entry,
-        batch: usize,
-        client: &Arc<Client>,
-        cache: Option<&Path>,
-    ) -> Result<Program, Error> {
-        let sources = sources(artifact, entry)?;
-        let (pages, page, windowed) =
-            (artifact.num_blocks(), artifact.block_size(), artifact.windowed());
-        let rows = Rows::new(entry, batch, pages, page, windowed).ok_or_else(|| Error::Pages {
-            artifact: artifact.manifest_path().to_owned(),
-            rows: batch,
-            columns: entry.columns,
-            found: artifact.num_blocks().saturating_sub(1),
-        })?;
-        if let Some(state) = artifact.linear_state()
-            && state.num_slots < batch
-        {
-            return Err(Error::StateSlots {
-                artifact: artifact.manifest_path().to_owned(),
-                rows: batch,
-                found: state.num_slots,
-            });
-        }
-        let executable = compile(artifact, entry, client, cache)?;
-        let dims = |role| entry.inputs.iter().find(|input| input.role == role);
-        let shapes = ROLES.map(|role| {
-            let dims = dims(role).map(|input| signed(&input.tensor)).unwrap_or_default();
-            Shape::new(ElementType::I32, &dims)
-        });
-        let shapes = shapes.into_iter().collect::<Result<Vec<_>, _>>()?;
-        let weights = artifact
-            .weights()
-            .iter()
-            .map(|weight| {
-                weight.open()?;
-                let file = Arc::new(MappedFile::open(&weight.file)?);
-                let element_type = element_type(weight.tensor.dtype());
-                Ok(client.upload_mapped(&file, element_type, &signed(&weight.tensor))?)
-            })
-            .collect::<Result<_, Error>>()?;
-        let pools = artifact
-            .pools()
-            .iter()
-            .map(|pool| client.zeros(element_type(pool.tensor.dtype()), &signed(&pool.tensor)))
-            .collect::<Result<_, _>>()?;
-        let logits = entry.outputs.iter().position(|output| output.role == OutputRole::Logits);
-        Ok(Program {
-            executable,
-            sources,
-            rows,
-            inputs: Staging::new(client, shapes)?,
-            weights,
-            pools,
-            pool_outputs: entry.donations.iter().map(|(_, output)| *output).collect(),
-            logits: logits.unwrap_or_default(),
-            batch,
-            vocab_size: artifact.vocab_size(),
-        })
-    }
-
-    /// One call; how long it took and the most likely next token of each row, whose search is not
-    /// part of the time.
-    fn step(&mut self, position: usize, ids: &[i32]) -> Result<(Duration, Vec<i32>), Error> {
-        let started = Instant::now();
-        fill(&mut self.inputs, &self.rows, position, ids)?;
-
-        let (mut pools, mut weights) = (self.pools.iter_mut(), self.weights.iter());
-        let arguments = self.sources.iter().filter_map(|source| match source {
-            Source::Step(step) => Some(Argument::Staged(self.inputs.input(*step))),
-            Source::Pool => pools.next().map(Argument::Donate),
-            Source::Weight => weights.next().map(Argument::Keep),
-        });
-        let mut pending = self.executable.execute(arguments)?;
-        pending.wait()?;
-        let logits = pending.take(self.logits);
-        for (pool, output) in self.pools.iter_mut().zip(&self.pool_outputs) {
-            if let Some(output) = pending.take(*output) {
-                *pool = output;
-            }
-        }
-        let time = started.elapsed();
-
-        let bytes = logits.as_ref().map(Buffer::host_bytes).transpose()?.flatten();
-        let logits: &[f32] = bytes
-            .as_deref()
-            .and_then(|bytes| bytemuck::try_cast_slice(bytes).ok())
-            .unwrap_or_default();
-        Ok((time, logits.chunks(self.vocab_size).take(self.batch).map(largest).collect()))
-    }
-}
-
-fn sources(artifact: &Artifact, entry: &Entry) -> Result<Vec<Source>, Error> {
-    let source = |input: &tlaloc_artifact::Input| match input.role {
-        InputRole::Pool(_) => Ok(Source::Pool),
-        InputRole::Weight => Ok(Source::Weight),
-        role => match ROLES.iter().position(|known| *known == role) {
-            Some(step) => Ok(Source::Step(step)),
-            None => Err(Error::Input {
-                artifact: artifact.manifest_path().to_owned(),
-                entry: entry.id.clone(),
-                input: input.name.clone(),
-                role: role.manifest_name(),
-            }),
-        },
-    };
-    entry.inputs.iter().map(source).collect()
-}
-
-fn compile(
-    artifact: &Artifact,
-    entry: &Entry,
-    client: &Arc<Client>,
-    cache: Option<&Path>,
-) -> Result<Executable, Error> {
-    let body = artifact.read_body(entry)?;
-    let cache = cache
-        .map(|folder| {
-            CompileCache::open(folder)
-                .map_err(|source| Error::Cache { folder: folder.to_owned(), source })
-        })
-        .transpose()?;
-    let kept = cache.as_ref().and_then(|cache| cache.load(client, &body));
-    let executable = match kept {
-        Some(executable) => executable,
-        None => {
-            let executable = client.compile(&body)?;
-            if let Some(cache) = &cache {
-                cache.store(&executable, &body);
-            }
-            executable
-        }
-    };
-    let (found, expected) = (executable.num_outputs(), entry.outputs.len());
-    if found != expected {
-        return Err(Error::Outputs { entry: entry.id.clone(), found, expected });
-    }
-    Ok(executable)
-}
-
-/// Index of the first largest logit.
-fn largest(logits: &[f32]) -> i32 {
-    let mut best = (0, f32::NEG_INFINITY);
-    for (index, logit) in (0..).zip(logits) {
-        if *logit > best.1 {
-            best = (index, *logit);
-        }
-    }
-    best.0
-}
-
-fn fill(inputs: &mut Staging, rows: &Rows, position: usize, ids: &[i32]) -> Result<(), Error> {
-    let mut inputs = inputs.inputs_mut()?.map(integers);
-    rows.write(position, ids, ROLES.map(|_| inputs.next().unwrap_or_default()));
-    Ok(())
-}
-
-/// Staged memory is aligned for any element.
-fn integers(bytes: &mut [u8]) -> &mut [i32] {
-    bytemuck::try_cast_slice_mut(bytes).unwrap_or_default()
-}
-
-/// Dims as the plugin takes them.
-pub fn signed(tensor: &Tensor) -> Vec<i64> {
-    tensor.dims().iter().map(|dim| i64::try_from(*dim).unwrap_or(i64::MAX)).collect()
-}
-
-/// Both crates know the same types by the names that StableHLO gives them.
-pub fn element_type(dtype: DType) -> ElementType {
-    let known = ElementType::ALL.iter().find(|known| known.to_string() == dtype.mlir_name());
-    known.copied().unwrap_or(ElementType::U8)
 }
 
 impl fmt::Display for Report {
@@ -393,25 +187,5 @@ impl fmt::Display for Report {
             Some(bytes) => writeln!(f, "{:.1} MB", megabytes(bytes)),
             None => writeln!(f, "not told by the plugin"),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_of_the_largest_logits_is_taken() {
-        assert_eq!(largest(&[0.5, 2.0, -1.0, 2.0]), 1);
-        assert_eq!(largest(&[-3.0]), 0);
-        assert_eq!(largest(&[f32::NAN, 1.0]), 1);
-    }
-
-    #[test]
-    fn every_element_type_of_an_artifact_is_found() {
-        assert_eq!(element_type(DType::Bf16), ElementType::Bf16);
-        assert_eq!(element_type(DType::F8E4M3Fn), ElementType::F8E4M3Fn);
-        assert_eq!(element_type(DType::Bool), ElementType::Bool);
-        assert_eq!(element_type(DType::U64), ElementType::U64);
     }
 }

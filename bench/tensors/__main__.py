@@ -19,66 +19,12 @@ from statistics import median
 import numpy as np
 import tritonclient.grpc as grpc
 import tritonclient.http as http
-from tlaloc_client.ports import free_ports
+from serving import Server
 from tritonclient.utils import InferenceServerException, shared_memory
 
 from . import models
 
 REQUESTS, THREADS = 512, 32
-
-
-class Server:
-    """A server of the repository's models."""
-
-    def __init__(self, serve, repository, log):
-        self._ports = free_ports(3)
-        names = ("--http-port", "--grpc-port", "--metrics-port")
-        ports = [str(word) for pair in zip(names, self._ports) for word in pair]
-        with open(log, "wb") as file:
-            self._process = subprocess.Popen(
-                [serve, "--repository", str(repository), *ports],
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        self._log = log
-        self.control = self.client(grpc)
-
-    def client(self, protocol):
-        port = self._ports[1 if protocol is grpc else 0]
-        return protocol.InferenceServerClient(f"127.0.0.1:{port}")
-
-    def __enter__(self):
-        deadline = time.monotonic() + 300
-        while not self._is_ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self.__exit__()
-                raise RuntimeError(f"the server did not become ready; see {self._log}")
-            time.sleep(0.1)
-        return self
-
-    def _is_ready(self):
-        try:
-            return self.control.is_server_ready()
-        except InferenceServerException:
-            return False
-
-    def __exit__(self, *_):
-        self._process.send_signal(signal.SIGTERM)
-        self._process.wait()
-
-    def counters(self, model, requests):
-        """(requests, executions, milliseconds without the queue) once so many are counted."""
-        deadline = time.monotonic() + 10
-        while True:
-            stats = self.control.get_inference_statistics(model).model_stats[0]
-            times = stats.inference_stats
-            if times.success.count >= requests:
-                busy = times.compute_input.ns + times.compute_infer.ns + times.compute_output.ns
-                return times.success.count, stats.execution_count, busy / 1e6
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"the server counts {times.success.count} of {requests}")
-            time.sleep(0.001)
 
 
 def bare(bench, file, *options):

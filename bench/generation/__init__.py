@@ -1,0 +1,1 @@
+"""What generation mode costs above the bare execution of its calls."""
