@@ -20,6 +20,8 @@ TYPES = {
     "FP32": np.float32,
     "BYTES": object,
 }
+# Seconds, for up to 128 tokens on a busy machine.
+TIMEOUT = 300
 # Names that the client library keeps to itself, and a kind of parameter that it does not send.
 RESERVED = ["priority", "timeout"]
 
@@ -51,7 +53,10 @@ def send(request, repository, server):
             else:
                 inputs.append(tensor(sent, batched=dialect == "trtllm"))
         client.async_stream_infer(dialect, inputs, parameters=parameters or None)
-        result, error = answers.get(timeout=60)
+        try:
+            result, error = answers.get(timeout=TIMEOUT)
+        except queue.Empty:
+            raise AssertionError(f"no answer to {case}") from None
         return result, error and error.message()
 
     yield send

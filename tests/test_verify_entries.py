@@ -183,10 +183,11 @@ def smollm2(serve, artifact):
     return serve(artifact, "smollm2_verify")
 
 
-def test_sequence_mode_has_no_use_for_them(repository, server, artifact):
+def test_sequence_mode_leaves_them_out(repository, server, artifact):
     """Prompts of four tokens, which would fit a verify entry, and of more."""
     repository.add(artifact, "sequence")
     server.load("sequence")
+    server.log.expect(r"model 'sequence': uploaded .*; 2 entries, KV pool")
     for name in ["short_english", "code", "one_token"]:
         prompt = fixtures.smollm2_prompts()[name]
         ids = greedy_alone(server, "sequence", prompt["prompt_ids"], 8)

@@ -315,6 +315,12 @@ impl Artifact {
         &self.entries
     }
 
+    /// Without its verify entries, for who verifies no drafts.
+    pub fn without_verify_entries(mut self) -> Artifact {
+        self.entries.retain(|entry| entry.logits_columns == 1);
+        self
+    }
+
     /// Largest context of a decode entry.
     pub fn max_context(&self) -> usize {
         self.largest(EntryKind::Decode, |e| e.context)

@@ -582,6 +582,7 @@ fn every_tokens_logits_are_for_prefill_entries_without_state() {
         ("prefill_b1_c4_t2_verify", 2),
     ];
     assert_eq!(entries.collect::<Vec<_>>(), expected);
+    assert_eq!(artifact.without_verify_entries().entries().len(), 4);
     let with = |features, entry: usize, columns: u64| {
         let (_dir, path) = small(features);
         let mut m = read_json(&path);

@@ -344,7 +344,7 @@ fn combinations_that_contradict_are_refused() {
         ),
         (
             vec![integer("input_lengths", 3)],
-            "'input_lengths' = 3 cannot be combined with 'elements of 'input_ids' = absent",
+            "'input_lengths' = 3 cannot be combined with 'input_ids' = absent",
         ),
     ] {
         let message = refusal(&given);

@@ -60,7 +60,8 @@ impl GenerationModel {
     pub fn load(context: &ModelContext, server: &ServerSettings) -> Result<Self, Error> {
         let settings = GenerationSettings::read(context.config())?;
         let config = GenerationConfig::read(context.config())?;
-        let (artifact, _) = language::open(context, &settings.serving_manifest)?;
+        let drafts = settings.speculation != Speculation::None;
+        let (artifact, _) = language::open(context, &settings.serving_manifest, drafts)?;
         check_served(&artifact, &settings)?;
         let directory = context.version_directory();
         let words = if config.takes_text { Words::load(&directory)? } else { None };

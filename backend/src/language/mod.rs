@@ -33,14 +33,21 @@ use crate::manifest;
 use crate::metrics::Owner;
 use crate::settings::ServerSettings;
 
-/// The artifact of a `serving_manifest` parameter, checked, and where its manifest is.
+/// The artifact of a `serving_manifest` parameter, checked, and where its manifest is; with its verify
+/// entries, if drafts are to be verified.
 ///
 /// # Errors
 /// [`Error::ManifestPath`], [`Error::Artifact`].
-pub fn open(context: &ModelContext, manifest: &str) -> Result<(Arc<Artifact>, PathBuf), Error> {
+pub fn open(
+    context: &ModelContext,
+    manifest: &str,
+    verifies: bool,
+) -> Result<(Arc<Artifact>, PathBuf), Error> {
     let path = manifest::path(&context.version_directory(), manifest)
         .ok_or_else(|| Error::ManifestPath(manifest.to_owned()))?;
-    Ok((Arc::new(Artifact::open(&path)?), path))
+    let artifact = Artifact::open(&path)?;
+    let artifact = if verifies { artifact } else { artifact.without_verify_entries() };
+    Ok((Arc::new(artifact), path))
 }
 
 /// Brings the artifact to every device of these ordinals. `rows` is what is done to rows of the

@@ -46,7 +46,7 @@ impl SequenceModel {
     pub fn load(context: &ModelContext, server: &ServerSettings) -> Result<Self, Error> {
         let settings = ModelSettings::read(context.config()).map_err(language::Error::from)?;
         let config = SequenceConfig::read(context.config())?;
-        let (artifact, manifest) = language::open(context, &settings.serving_manifest)?;
+        let (artifact, manifest) = language::open(context, &settings.serving_manifest, false)?;
         check_served(&manifest, &artifact, &config)?;
         let owner = Owner::model(context);
         let idle = config.max_sequence_idle.as_micros();

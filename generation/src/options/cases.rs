@@ -313,7 +313,8 @@ fn integers(data_type: DataType, least: i128, most: i128) -> Vec<Values> {
         holds.contains(&number).then(|| Values::new(class, data_type, vec![wide]))
     };
     [
-        number(Class::Valid, least + (most - least) / 2),
+        // Few tokens, and much time.
+        number(Class::Valid, (least + (most - least) / 16).max(*holds.start())),
         number(Class::Border, least),
         number(Class::Border, most),
         number(Class::OutOfRange, least - 1),

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::draft::Draft;
 use super::model::ModelFacts;
-use super::request::Draft;
 use super::value::Source;
 use crate::template::Messages;
 

@@ -8,6 +8,7 @@
 
 mod cases;
 mod docs;
+mod draft;
 mod error;
 mod key;
 mod model;

@@ -2,12 +2,12 @@
 
 use serde_json::Value as Json;
 
+use super::draft::Draft;
 use super::error::Error;
 use super::key::{
     Key, Kind, LogProbabilities, MAX_BIAS, MAX_LOGPROBS, MAX_STRING_BYTES, MAX_STRINGS, Neutral,
 };
 use super::model::ModelFacts;
-use super::request::Draft;
 use super::table::{self, find};
 use super::value::{Given, Source, Value};
 use crate::template::{Messages, MessagesError};
