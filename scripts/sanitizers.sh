@@ -52,9 +52,12 @@ for check in "${checks[@]}"; do
   say "$check"
   case $check in
     address)
-      # The plugin keeps what it has allocated until the process ends.
       LSAN_OPTIONS=suppressions=$leaks sanitized address -p triton-backend -p triton-mock-host
-      ASAN_OPTIONS=detect_leaks=0 sanitized address -p tlaloc-pjrt -p pjrt-fault
+      # The plugin keeps what it has allocated until the process ends, and one test asks it for more
+      # than there is. Another looks at resident memory, which the sanitizer keeps. pjrt-fault, loaded
+      # as a library, would not find the sanitizer in the program.
+      ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 sanitized address -p tlaloc-pjrt -- \
+        --skip a_client_is_shared_logged_and_destroyed_with_its_last_use
       ;;
     thread)
       sanitized thread -p triton-backend -p triton-mock-host
