@@ -34,12 +34,13 @@ pub struct Buffer {
     lender: Option<Lender>,
 }
 
-/// Memory that a buffer reads in place.
+/// Memory that a buffer lies over.
 #[derive(Debug)]
 struct Lender {
-    /// Comes when the device reads the memory no more.
+    /// Comes when the device uses the memory no more.
     returned: Option<Event>,
-    file: Arc<MappedFile>,
+    /// Whose memory it is, unless it is borrowed.
+    file: Option<Arc<MappedFile>>,
 }
 
 // SAFETY: PJRT's buffer functions may be called from any thread.
@@ -127,7 +128,7 @@ impl Client {
         // bytes that are read in place would be waiting for ever.
         let copied = buffer.device_address().is_some_and(|at| at != bytes.as_ptr().addr());
         if in_place && !copied {
-            buffer.lender = Some(Lender { returned, file: file.clone() });
+            buffer.lender = Some(Lender { returned, file: Some(file.clone()) });
         } else {
             wait_for_copy(returned)?;
         }
@@ -239,7 +240,13 @@ impl Buffer {
 
     /// Whether the device reads the file that the buffer was made from in place.
     pub fn is_mapped(&self) -> bool {
-        self.lender.is_some()
+        self.lender.as_ref().is_some_and(|lender| lender.file.is_some())
+    }
+
+    /// Has the buffer's end wait for that of the device's use of memory that it lies over.
+    pub(crate) fn borrowing_until(mut self, returned: Option<Event>) -> Self {
+        self.lender = Some(Lender { returned, file: None });
+        self
     }
 
     /// Where the array lies in the device's memory, to be compared and never read; none where the
@@ -320,7 +327,7 @@ impl Buffer {
     /// Keeps the array where it is, and tells where.
     pub(crate) fn hold(&self) -> Result<Hold<'_>, Error> {
         // SAFETY: the buffer is alive while `self` is borrowed.
-        unsafe { Hold::new(self.client.api(), self.raw()) }
+        unsafe { Hold::new(self.client.api(), self.raw(), self.bytes()) }
     }
 }
 
@@ -330,20 +337,21 @@ impl Buffer {
 /// `buffer` must be a buffer of `api`'s plugin.
 pub(crate) unsafe fn device_address(api: Api, buffer: *mut PJRT_Buffer) -> Option<usize> {
     // SAFETY: the caller's promise.
-    Some(unsafe { Hold::new(api, buffer) }.ok()?.address.addr())
+    Some(unsafe { Hold::new(api, buffer, 1) }.ok()?.address.addr())
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
         let mut args = PJRT_Buffer_Destroy_Args { buffer: self.raw(), ..Versioned::new() };
         // SAFETY: the buffer is alive and not used after this; executions that still read it hold its
-        // memory. There is nothing to do about an error.
-        let _ = unsafe { call!(self.client.api(), PJRT_Buffer_Destroy, &mut args) };
-        if let Some(Lender { returned, file }) = self.lender.take() {
-            if let Some(returned) = returned {
-                let _ = returned.wait();
-            }
-            drop(file);
+        // memory.
+        let destroyed = unsafe { call!(self.client.api(), PJRT_Buffer_Destroy, &mut args) };
+        match self.lender.take() {
+            // The memory of a buffer that is still there does not come back: waiting for it would be
+            // waiting for ever, so its file stays mapped.
+            Some(lender) if destroyed.is_err() => std::mem::forget(lender.file),
+            Some(Lender { returned: Some(returned), .. }) => drop(returned.wait()),
+            Some(_) | None => {}
         }
     }
 }
@@ -363,11 +371,11 @@ impl Hold<'_> {
         self.address
     }
 
-    /// Pins the array's memory and asks for its address.
+    /// Pins the array's memory and asks for its address, which is not null unless there are no bytes.
     ///
     /// # Safety
     /// `buffer` must be a buffer of `api`'s plugin for as long as this lives.
-    unsafe fn new(api: Api, buffer: *mut PJRT_Buffer) -> Result<Self, Error> {
+    unsafe fn new(api: Api, buffer: *mut PJRT_Buffer, bytes: usize) -> Result<Self, Error> {
         let mut increase =
             PJRT_Buffer_IncreaseExternalReferenceCount_Args { buffer, ..Versioned::new() };
         // SAFETY: the caller's promise.
@@ -378,6 +386,9 @@ impl Hold<'_> {
         // SAFETY: the buffer is alive and held.
         unsafe { call!(api, PJRT_Buffer_OpaqueDeviceMemoryDataPointer, &mut pointer) }?;
         hold.address = pointer.device_memory_ptr.cast();
+        if bytes > 0 {
+            api.non_null("PJRT_Buffer_OpaqueDeviceMemoryDataPointer", pointer.device_memory_ptr)?;
+        }
         Ok(hold)
     }
 }

@@ -245,6 +245,7 @@ fn supports_views(api: Api) -> bool {
     entry!(api, PJRT_Client_CreateViewOfDeviceBuffer).is_some()
         && entry!(api, PJRT_Buffer_OpaqueDeviceMemoryDataPointer).is_some()
         && entry!(api, PJRT_Buffer_OnDeviceSizeInBytes).is_some()
+        && entry!(api, PJRT_Buffer_ReadyEvent).is_some()
         && entry!(api, PJRT_Buffer_IncreaseExternalReferenceCount).is_some()
         && entry!(api, PJRT_Buffer_DecreaseExternalReferenceCount).is_some()
 }
@@ -314,8 +315,10 @@ impl Raw {
             PJRT_Device_GetDescription_Args { device: device.as_ptr(), ..Versioned::new() };
         // SAFETY: the device lives as long as the client.
         unsafe { call!(self.api, PJRT_Device_GetDescription, &mut description) }?;
+        let found = description.device_description;
+        let found = self.api.non_null("PJRT_Device_GetDescription", found)?;
         let mut args = PJRT_DeviceDescription_Kind_Args {
-            device_description: description.device_description,
+            device_description: found.as_ptr(),
             ..Versioned::new()
         };
         // SAFETY: as above.

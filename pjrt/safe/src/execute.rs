@@ -87,23 +87,23 @@ impl Executable {
         let mut targets = Vec::new();
         for (argument, index) in arguments.into_iter().zip(0_i64..) {
             let (buffer, kept) = match &argument {
-                Argument::Donate(buffer) => (Some(&**buffer), false),
-                Argument::Keep(buffer) => (Some(*buffer), true),
+                Argument::Donate(buffer) => (&**buffer, false),
+                Argument::Keep(buffer) => (*buffer, true),
                 Argument::Staged(input) => {
                     if !scratch.staged.last().is_some_and(|last| Arc::ptr_eq(last, input.region)) {
                         scratch.staged.push(input.region.clone());
                     }
-                    (Some(input.view), true)
+                    (input.view, true)
                 }
                 Argument::Borrowed(view) => {
                     borrowed = true;
-                    (Some(&view.buffer), true)
+                    (&view.buffer, true)
                 }
                 Argument::Place(target) => (target.buffer(), false),
             };
-            let Some(buffer) = buffer.filter(|buffer| Arc::ptr_eq(buffer.client(), client)) else {
+            if !Arc::ptr_eq(buffer.client(), client) {
                 return Err(Error::ForeignArgument { index: scratch.arguments.len() });
-            };
+            }
             if kept {
                 scratch.kept.push(index);
             }

@@ -9,17 +9,14 @@ use tlaloc_pjrt_sys::PJRT_HostBufferSemantics_kMutableZeroCopy;
 use crate::buffer::Buffer;
 use crate::client::Client;
 use crate::error::Error;
-use crate::event::Event;
 use crate::shape::{ElementType, Shape};
 
 /// Borrowed host memory for an output, passed to an execution as the parameter that the output is
 /// aliased to ([`crate::Argument::Place`]).
 #[derive(Debug)]
 pub struct HostTarget<'a> {
-    /// Always there until it is dropped.
-    buffer: Option<Buffer>,
-    /// Comes when the device touches the memory no more.
-    returned: Option<Event>,
+    /// Its end waits until the device touches the memory no more.
+    buffer: Buffer,
     address: usize,
     memory: PhantomData<&'a mut [u8]>,
 }
@@ -50,25 +47,17 @@ impl Client {
         // lives. Its end waits until the device touches them no more: the buffer's handle is gone
         // then, and an execution that took the target has destroyed the output there.
         let (buffer, returned) = unsafe { self.buffer_from_host(shape, memory, semantics) }?;
-        Ok(Some(HostTarget { buffer: Some(buffer), returned, address, memory: PhantomData }))
+        let buffer = buffer.borrowing_until(returned);
+        Ok(Some(HostTarget { buffer, address, memory: PhantomData }))
     }
 }
 
 impl HostTarget<'_> {
-    pub(crate) fn buffer(&self) -> Option<&Buffer> {
-        self.buffer.as_ref()
+    pub(crate) fn buffer(&self) -> &Buffer {
+        &self.buffer
     }
 
     pub(crate) fn address(&self) -> usize {
         self.address
-    }
-}
-
-impl Drop for HostTarget<'_> {
-    fn drop(&mut self) {
-        drop(self.buffer.take());
-        if let Some(returned) = self.returned.take() {
-            let _ = returned.wait();
-        }
     }
 }
