@@ -7,12 +7,22 @@ use serde_json::Value;
 
 use crate::Error;
 
+/// What is made of a key that an object has more than once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RepeatedKeys {
+    /// The last one counts.
+    LastCounts,
+    /// The manifest is refused.
+    Refused,
+}
+
 /// Reads a manifest whose `schemaVersion` is one of `known`; returns which. The version comes first:
 /// fields of an unknown one mean nothing.
 pub(crate) fn versioned<T: DeserializeOwned>(
     path: &Path,
     bytes: &[u8],
     known: &[&str],
+    repeated: RepeatedKeys,
 ) -> Result<(usize, T), Error> {
     let manifest = || path.to_owned();
     let json: Value = serde_json::from_slice(bytes)
@@ -36,7 +46,13 @@ pub(crate) fn versioned<T: DeserializeOwned>(
             });
         }
     };
-    let typed = serde_path_to_error::deserialize(json).map_err(|error| {
+    let typed = match repeated {
+        RepeatedKeys::LastCounts => serde_path_to_error::deserialize(json),
+        RepeatedKeys::Refused => {
+            serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_slice(bytes))
+        }
+    };
+    let typed = typed.map_err(|error| {
         let field = match error.path().to_string() {
             root if root == "." => "the manifest".to_owned(),
             field => field,

@@ -297,7 +297,7 @@ fn every_mutation_is_refused_by_name() {
 /// Flaws beside those of §5.
 #[test]
 fn other_flaws_are_refused_by_name() {
-    let flaws: [Mutation; 7] = [
+    let flaws: [Mutation; 12] = [
         ("no version", |m| remove(m, "schemaVersion"), "schemaVersion: is missing"),
         ("no buckets", |m| m["bounds"][0]["buckets"] = json!([]), "buckets is []"),
         (
@@ -316,6 +316,19 @@ fn other_flaws_are_refused_by_name() {
             "sizes has no 'Batch'",
         ),
         ("empty path", |m| m["entries"][0]["bodyPath"] = json!(""), "bodyPath: the path is empty"),
+        ("blank bound", |m| m["bounds"][0]["name"] = json!(""), "bounds[0].name is blank"),
+        (
+            "repeated input",
+            |m| m["inputs"][1]["name"] = json!("x0"),
+            "inputs has the name 'x0' twice",
+        ),
+        ("blank output", |m| m["outputs"][0]["name"] = json!(" "), "outputs[0].name is blank"),
+        ("empty id", |m| m["entries"][1]["id"] = json!(""), "entries[1].id is blank"),
+        (
+            "repeated id",
+            |m| m["entries"][3]["id"] = json!("Seq4_Batch2"),
+            "entries has the id 'Seq4_Batch2' twice",
+        ),
         (
             "more than any memory",
             |m| m["inputs"][0]["axes"][2]["size"] = json!(i64::MAX),
@@ -328,6 +341,27 @@ fn other_flaws_are_refused_by_name() {
         let error = read(&manifest).expect_err(name);
         assert!(error.contains(needle), "{name}: expected {needle:?} in {error:?}");
     }
+}
+
+/// JSON allows a key twice, and readers differ in which of the two they take.
+#[test]
+fn keys_written_twice_are_refused_by_name() {
+    let text = serde_json::to_string(&base()).unwrap();
+    for (once, twice, name) in [
+        (r#""name":"conformance""#, r#""name":"other","name":"conformance""#, "name"),
+        (r#""max":8"#, r#""max":4,"max":8"#, "max"),
+        (r#""Seq":4"#, r#""Seq":8,"Seq":4"#, "Seq"),
+        (r#""value":0"#, r#""value":1,"value":0"#, "value"),
+        (r#""id":"Seq4_Batch1""#, r#""id":"x","id":"Seq4_Batch1""#, "id"),
+        (r#""schemaVersion":"#, r#""schemaVersion":"x","schemaVersion":"#, "schemaVersion"),
+    ] {
+        assert!(text.contains(once), "{once} in {text}");
+        let path = Path::new("/models/m/1/tlaloc-bounded.json");
+        let read = BoundedArtifact::parse(path, text.replacen(once, twice, 1).as_bytes());
+        let error = read.map(|artifact| artifact.name).expect_err(twice).to_string();
+        assert!(error.contains(&format!("duplicate field `{name}`")), "{twice}: {error}");
+    }
+    assert!(read(&base()).is_ok());
 }
 
 /// However many combinations the bounds have, the check looks at no more than there are entries.

@@ -15,7 +15,8 @@ type Broken<T> = Result<T, String>;
 pub(super) fn artifact(path: &Path, bytes: &[u8]) -> Result<BoundedArtifact, Error> {
     let absolute = std::path::absolute(path)
         .map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
-    let (_, manifest) = json::versioned(path, bytes, &[SCHEMA_VERSION])?;
+    let (_, manifest) =
+        json::versioned(path, bytes, &[SCHEMA_VERSION], json::RepeatedKeys::Refused)?;
     checked(&absolute, &manifest)
         .map_err(|reason| Error::Bounded { manifest: path.to_owned(), reason })
 }
@@ -34,8 +35,11 @@ fn checked(path: &Path, manifest: &Manifest) -> Broken<BoundedArtifact> {
     if outputs.is_empty() {
         return Err("outputs is empty; a program has one at least".to_owned());
     }
+    each_named("inputs", "name", manifest.inputs.iter().map(|input| &*input.name))?;
+    each_named("outputs", "name", manifest.outputs.iter().map(|output| &*output.name))?;
     let sizes = numbered("entries", &manifest.entries, |entry| entry_sizes(entry, &bounds))?;
     all_combinations(&sizes, &bounds)?;
+    each_named("entries", "id", manifest.entries.iter().map(|entry| &*entry.id))?;
     let entries = manifest.entries.iter().zip(sizes);
     let entries = entries.map(|(written, sizes)| {
         entry(root, written, sizes, &inputs, &outputs)
@@ -62,6 +66,20 @@ fn checked(path: &Path, manifest: &Manifest) -> Broken<BoundedArtifact> {
     })
 }
 
+/// Every item of a list has a name, and a name of its own.
+fn each_named<'a>(list: &str, key: &str, names: impl Iterator<Item = &'a str>) -> Broken<()> {
+    let mut seen = HashSet::new();
+    for (index, name) in names.enumerate() {
+        if name.trim().is_empty() {
+            return Err(format!("{list}[{index}].{key} is blank"));
+        }
+        if !seen.insert(name) {
+            return Err(format!("{list} has the {key} '{name}' twice"));
+        }
+    }
+    Ok(())
+}
+
 /// Checks each item of a list; a reason gets the item's place in front.
 fn numbered<T, U>(list: &str, items: &[T], check: impl Fn(&T) -> Broken<U>) -> Broken<Vec<U>> {
     let check = |(index, item)| check(item).map_err(|reason| format!("{list}[{index}]{reason}"));
@@ -72,7 +90,7 @@ fn bounds(written: &[manifest::Bound]) -> Broken<Vec<Bound>> {
     if written.is_empty() {
         return Err("bounds is empty; a bounded program has one at least".to_owned());
     }
-    let mut names = HashSet::new();
+    each_named("bounds", "name", written.iter().map(|bound| &*bound.name))?;
     numbered("bounds", written, |bound| {
         let manifest::Bound { name, max, buckets } = bound;
         let sizes = buckets.iter().map(|size| positive(*size)).collect::<Option<Vec<_>>>();
@@ -86,10 +104,6 @@ fn bounds(written: &[manifest::Bound]) -> Broken<Vec<Bound>> {
             return Err(format!(".max is {max}, but the last of its buckets {buckets:?} is not"));
         }
         Ok(Bound { name: name.clone(), buckets: sizes })
-    })
-    .and_then(|bounds| match bounds.iter().find(|bound| !names.insert(bound.name.clone())) {
-        Some(twice) => Err(format!("bounds has the name '{}' twice", twice.name)),
-        None => Ok(bounds),
     })
 }
 

@@ -2,7 +2,9 @@
 //! the serving manifest, unknown keys are refused at every level.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
+use serde::de::{Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// File name of the manifest inside a bounded artifact.
@@ -92,6 +94,7 @@ pub struct Entry {
     /// Its name in logs.
     pub id: String,
     /// The bucket of every bound.
+    #[serde(deserialize_with = "each_once")]
     pub sizes: Sizes,
     /// Function to run.
     pub entry_point: String,
@@ -122,4 +125,30 @@ fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     value: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(value).map(Some)
+}
+
+/// Sizes, of which none is written twice; serde keeps the last of those.
+fn each_once<'de, D: Deserializer<'de>>(value: D) -> Result<Sizes, D::Error> {
+    struct EachOnce;
+
+    impl<'de> Visitor<'de> for EachOnce {
+        type Value = Sizes;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a size for each bound")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Sizes, A::Error> {
+            let mut sizes = Sizes::new();
+            while let Some((name, size)) = map.next_entry()? {
+                if sizes.contains_key(&name) {
+                    return Err(A::Error::custom(format!("duplicate field `{name}`")));
+                }
+                sizes.insert(name, size);
+            }
+            Ok(sizes)
+        }
+    }
+
+    value.deserialize_map(EachOnce)
 }

@@ -42,7 +42,8 @@ impl Check<'_> {
     /// Items 1 and 2, and the JSON types of all others.
     fn parse(&self, bytes: &[u8]) -> Result<(SchemaVersion, Manifest), Error> {
         let known = SchemaVersion::ALL.map(SchemaVersion::manifest_name);
-        let (version, manifest) = json::versioned(self.path, bytes, &known)?;
+        let (version, manifest) =
+            json::versioned(self.path, bytes, &known, json::RepeatedKeys::LastCounts)?;
         Ok((SchemaVersion::ALL[version], manifest))
     }
 
