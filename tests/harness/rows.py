@@ -18,6 +18,8 @@ ROWS = {
     "M1": "memory",
     "M2": "nothing is lost",
     "M3": "64 sequences at once",
+    "Q1": "injected faults",
+    "Q2": "donated buffers",
     **{f"D{number}": "GPU: the device" for number in range(1, 9)},
     **{f"T{number}": "GPU: CUDA shared memory" for number in range(12, 16)},
 }
