@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
 use proptest::prelude::*;
+use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use triton_backend::{
     Answered, Backend, BackendContext, DataType, Error, Instance, InstanceContext, ModelContext,
     ParameterValue, Request, Requests, Times, entry_points,
@@ -63,6 +64,8 @@ struct Plan {
     later: bool,
     /// Reports the answered request.
     report: bool,
+    /// The client is gone. That changes nothing: it is the backend's to ask.
+    cancelled: bool,
 }
 
 struct Planned;
@@ -121,7 +124,7 @@ impl Drop for PlannedInstance {
 }
 
 fn plan(request: &Request) -> Plan {
-    let mut plan = Plan { deed: 0, later: false, report: false };
+    let mut plan = Plan { deed: 0, later: false, report: false, cancelled: false };
     for (name, value) in request.parameters() {
         match (name, value) {
             ("deed", ParameterValue::Int(deed)) => plan.deed = deed as usize,
@@ -257,9 +260,15 @@ fn faults() -> impl Strategy<Value = Faults> {
 }
 
 fn plans() -> impl Strategy<Value = Vec<(Plan, Faults)>> {
-    let plan = (0..DEEDS.len(), any::<bool>(), any::<bool>())
-        .prop_map(|(deed, later, report)| Plan { deed, later, report });
+    let plan = (0..DEEDS.len(), any::<bool>(), any::<bool>(), any::<bool>())
+        .prop_map(|(deed, later, report, cancelled)| Plan { deed, later, report, cancelled });
     prop::collection::vec((plan, faults()), 1..8)
+}
+
+/// Draws the same schedules again for the same seed.
+fn seeded(seed: u64) -> TestRng {
+    let bytes: Vec<u8> = seed.to_le_bytes().into_iter().cycle().take(32).collect();
+    TestRng::from_seed(RngAlgorithm::ChaCha, &bytes)
 }
 
 #[test]
@@ -267,13 +276,14 @@ fn every_request_is_answered_reported_and_released_once() {
     // Panics are part of it.
     std::panic::set_hook(Box::new(|_| ()));
     let host = Host::start(entry_points::<Planned>(), BackendSetup::default()).unwrap();
-    let model = host.load(ModelSetup::default()).unwrap();
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases: 2000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    });
+    let seed = std::env::var("TRITON_BACKEND_SEED").map_or(0x5eed, |seed| seed.parse().unwrap());
+    println!("TRITON_BACKEND_SEED={seed}");
+    let config =
+        ProptestConfig { cases: 10_000, failure_persistence: None, ..ProptestConfig::default() };
+    let mut runner = TestRunner::new_with_rng(config, seeded(seed));
     let result = runner.run(&plans(), |plans| {
+        // Loaded for these requests, and unloaded behind them.
+        let model = host.load(ModelSetup::default()).unwrap();
         let instance = model.instance(InstanceSetup::default()).unwrap();
         let setups = plans.iter().map(|(plan, faults)| RequestSetup {
             parameters: vec![
@@ -285,6 +295,11 @@ fn every_request_is_answered_reported_and_released_once() {
             ..RequestSetup::default()
         });
         let tickets = instance.execute(setups.collect()).unwrap();
+        for ((plan, _), ticket) in plans.iter().zip(&tickets) {
+            if plan.cancelled {
+                ticket.cancel();
+            }
+        }
         let mut undone = false;
         for ((plan, faults), ticket) in plans.iter().zip(&tickets) {
             prop_assert_eq!(ticket.wait(), expected(*plan, *faults, undone));
@@ -296,7 +311,7 @@ fn every_request_is_answered_reported_and_released_once() {
     });
     let _ = std::panic::take_hook();
     result.unwrap();
-    drop((model, host));
+    drop(host);
     assert_eq!(live_errors(), 0);
 }
 
