@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 """Talk to a served model over gRPC; the reply appears token by token.
 
-The conversation is one sequence on the server: each turn sends only its new
-tokens, and the KV of what was said before is kept until the end.
+With --mode generate the server does it all: it renders the chat template,
+samples and sends text. In sequence mode the conversation is one sequence on the
+server: each turn sends only its new tokens, and the KV of what was said before
+is kept until the end; tokenizer and choice of tokens are this client's.
 """
 
 import argparse
+import json
 import os
 import signal
 import sys
 
 try:
     from tlaloc_client.checkpoint import Checkpoint
-    from tlaloc_client.conversation import Conversation
+    from tlaloc_client.conversation import Conversation, GeneratedConversation
+    from tlaloc_client.generation import Client as GenerationClient
     from tlaloc_client.sequence import Client
     from tritonclient.utils import InferenceServerException
 except ModuleNotFoundError as missing:
@@ -26,9 +30,23 @@ def arguments():
     parser.add_argument("--model", default="chat", help="its name on the server (%(default)s)")
     parser.add_argument("--url", default="localhost:8001", help="host:port of gRPC (%(default)s)")
     parser.add_argument(
+        "--mode",
+        choices=["sequence", "generate"],
+        default="sequence",
+        help="how the model is served (%(default)s)",
+    )
+    parser.add_argument(
         "--checkpoint",
         default=os.environ.get("TLALOC_SMOLLM2"),
-        help="folder with the model's tokenizer and chat template ($TLALOC_SMOLLM2)",
+        help="sequence mode: folder with the model's tokenizer and chat template ($TLALOC_SMOLLM2)",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=key_and_value,
+        metavar="KEY=JSON",
+        help="generation mode: a key of every request, as temperature=0.7 (it is 0 otherwise)",
     )
     parser.add_argument("--question", help="what to ask")
     parser.add_argument("--interactive", action="store_true", help="ask more on standard input")
@@ -38,13 +56,26 @@ def arguments():
     chosen = parser.parse_args()
     if chosen.question is None and not chosen.interactive:
         parser.error("give --question or --interactive")
-    if chosen.checkpoint is None:
+    if chosen.mode == "sequence" and chosen.set:
+        parser.error("--set belongs to --mode generate")
+    if chosen.mode == "sequence" and chosen.checkpoint is None:
         parser.error(
             "give --checkpoint, or export TLALOC_SMOLLM2 (scripts/setup.sh --env prints it)"
         )
     if chosen.max_tokens < 1:
         parser.error("--max-tokens must be at least 1")
     return chosen
+
+
+def key_and_value(text):
+    """`KEY=JSON`; a text needs no quotes."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise argparse.ArgumentTypeError(f"'{text}' is not KEY=JSON")
+    try:
+        return key, json.loads(value)
+    except json.JSONDecodeError:
+        return key, value
 
 
 def questions(chosen):
@@ -66,17 +97,25 @@ def write(text):
 
 
 def chat(chosen):
+    if chosen.mode == "generate":
+        keys = {"temperature": 0.0, **dict(chosen.set)}
+        with GenerationClient(chosen.url) as client:
+            talk(chosen, GeneratedConversation(client, chosen.model, **keys))
+        return
     checkpoint = Checkpoint(chosen.checkpoint)
     with Client(chosen.url) as client, client.sequence(chosen.model) as sequence:
-        conversation = Conversation(sequence, checkpoint)
-        for question in questions(chosen):
-            turn = conversation.ask(question, chosen.max_tokens, write)
-            write(f"\n[{turn}]\n")
+        talk(chosen, Conversation(sequence, checkpoint))
+
+
+def talk(chosen, conversation):
+    for question in questions(chosen):
+        turn = conversation.ask(question, chosen.max_tokens, write)
+        write(f"\n[{turn}]\n")
 
 
 def main():
     chosen = arguments()
-    # Ends the sequence on the way out, as Ctrl-C does.
+    # Ends the sequence or the request on the way out, as Ctrl-C does.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         chat(chosen)

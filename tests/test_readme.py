@@ -1,5 +1,6 @@
 """The README's commands, run as they stand there."""
 
+import json
 import os
 import re
 import subprocess
@@ -65,7 +66,8 @@ class Readme:
 def readme(tmp_path_factory):
     readme = Readme(tmp_path_factory.mktemp("readme"))
     readme.run(command("target/release/tlaloc-export CHECKPOINT"))
-    readme.run(command("target/release/config-gen ARTIFACT"))
+    readme.run(command("target/release/config-gen ARTIFACT --repository"))
+    readme.run(command("target/release/config-gen ARTIFACT --mode generate"))
     return readme
 
 
@@ -74,6 +76,7 @@ def server(readme):
     repository = type("Repository", (), {"path": readme.models})
     with running(repository) as server:
         server.load("chat")
+        server.load("text")
         yield server
 
 
@@ -81,9 +84,12 @@ def test_every_command_is_run(readme):
     here = [
         command("target/release/tlaloc-export CHECKPOINT"),
         command("target/release/tlaloc-export inspect"),
-        command("target/release/config-gen ARTIFACT"),
+        command("target/release/config-gen ARTIFACT --repository"),
+        command("target/release/config-gen ARTIFACT --mode generate"),
         command("set -a; eval "),
-        command('"$TLALOC_PYTHON" scripts/chat.py'),
+        command('"$TLALOC_PYTHON" scripts/chat.py --model chat'),
+        command('"$TLALOC_PYTHON" scripts/chat.py --mode generate'),
+        command("curl -s localhost:8000/v2/models/text/generate "),
         command("tritonserver "),
     ]
     assert sorted(commands()) == sorted([*here, *ELSEWHERE])
@@ -96,11 +102,40 @@ def test_inspect(readme):
 def test_a_conversation(readme, server):
     said = readme.run(
         command("set -a; eval "),
-        command('"$TLALOC_PYTHON" scripts/chat.py').replace("CHECKPOINT", str(readme.checkpoint))
+        command('"$TLALOC_PYTHON" scripts/chat.py --model chat').replace(
+            "CHECKPOINT", str(readme.checkpoint)
+        )
         + f" --url 127.0.0.1:{server.grpc_port}",
         input="What is the capital of France? Answer in one sentence.\n",
     )
     assert "The capital of France is Paris." in said
+
+
+def test_text_out(readme, server):
+    asked = command("curl -s localhost:8000/v2/models/text/generate ")
+    answer = json.loads(
+        readme.run(asked.replace("localhost:8000", f"127.0.0.1:{server.http_port}"))
+    )
+    expected = fixtures.smollm2_prompts()["short_english"]
+    assert answer["output_ids"] == expected["greedy_ids"][:8]
+    assert expected["greedy_text"].startswith(answer["text_output"])
+    said = readme.run(
+        command("set -a; eval "),
+        command('"$TLALOC_PYTHON" scripts/chat.py --mode generate')
+        + f" --url 127.0.0.1:{server.grpc_port}",
+        input="What is the capital of France? Answer in one sentence.\n",
+    )
+    assert "The capital of France is Paris." in said
+
+
+def test_streams_of_the_docs(readme, server):
+    text = (environment.ROOT / "docs/clients.md").read_text(encoding="utf-8")
+    (stream,) = re.findall(r"^curl -sN .*generate_stream .*", text, re.MULTILINE)
+    stream = stream.replace("localhost:8000", f"127.0.0.1:{server.http_port}")
+    events = readme.run(stream.replace("/models/chat/", "/models/text/")).split("\n\n")
+    events = [json.loads(event.removeprefix("data: ")) for event in events if event]
+    assert "".join(event["text_output"] for event in events).startswith("The capital of France")
+    assert ["finish_reason" in event for event in events] == [False] * (len(events) - 1) + [True]
 
 
 def test_the_client(server):

@@ -1,4 +1,4 @@
-"""A conversation on one sequence: only what is new in a turn is sent."""
+"""Conversations: on one sequence, or with a model that generates its replies itself."""
 
 import time
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Turn:
 
 
 class Conversation:
-    """Asks questions on a sequence and reads the greedy replies."""
+    """Asks questions on a sequence, sending only what is new, and reads the greedy replies."""
 
     def __init__(self, sequence, checkpoint):
         self._sequence = sequence
@@ -58,3 +58,33 @@ class Conversation:
         token = self._sequence.next_token(tokens)
         times.append(time.perf_counter() - started)
         return token
+
+
+class GeneratedConversation:
+    """Asks questions in generation mode: the server renders, samples and writes the text.
+
+    Each turn sends the whole conversation. `keys` are those of every request.
+    """
+
+    def __init__(self, client, model, **keys):
+        self._client = client
+        self._model = model
+        self._keys = keys
+        self._messages = []
+
+    def ask(self, question, max_tokens, write):
+        """Send a question, hand the reply's text to `write` as it comes; a `Turn`."""
+        self._messages.append({"role": "user", "content": question})
+        request = {"messages": self._messages, "max_tokens": max_tokens, "stream": True}
+        times, replied, prompt, text = [], 0, 0, ""
+        started = time.perf_counter()
+        for outputs in self._client.generate(self._model, **request, **self._keys):
+            now = time.perf_counter()
+            times.append(now - started)
+            started = now
+            prompt = outputs["num_input_tokens"]
+            replied += outputs["num_output_tokens"]
+            text += outputs["text_output"]
+            write(outputs["text_output"])
+        self._messages.append({"role": "assistant", "content": text})
+        return Turn(prompt, replied, times[0], tuple(times[1:]))

@@ -1,5 +1,7 @@
 //! From values as sent to a draft of the request.
 
+use std::borrow::Cow;
+
 use serde_json::Value as Json;
 
 use super::draft::Draft;
@@ -123,9 +125,23 @@ impl Reading<'_> {
         }
     }
 
+    /// The value; of the JSON of `sampling_parameters` a number may be written as text, which
+    /// vLLM's backend takes and genai-perf sends.
+    fn numeric(&self) -> Cow<'_, Value> {
+        if let (Source::SamplingParameters, Value::Strings(strings)) =
+            (self.given.source, &self.given.value)
+            && let [text] = strings.as_slice()
+            && let Ok(number) = serde_json::from_slice::<serde_json::Number>(text)
+            && let Some(value) = Value::from_json(&number.into())
+        {
+            return Cow::Owned(value);
+        }
+        Cow::Borrowed(&self.given.value)
+    }
+
     /// A whole number, which may come as a number that is exactly one.
     fn integer(&self, least: i128, most: i128) -> Result<i128, Error> {
-        let integer = match &self.given.value {
+        let integer = match &*self.numeric() {
             Value::Integers(integers) if integers.len() == 1 => integers[0],
             Value::Numbers(numbers) if numbers.len() == 1 => {
                 let number = numbers[0];
@@ -141,7 +157,7 @@ impl Reading<'_> {
     }
 
     fn number(&self) -> Result<f64, Error> {
-        match &self.given.value {
+        match &*self.numeric() {
             Value::Integers(integers) if integers.len() == 1 => Ok(integers[0] as f64),
             Value::Numbers(numbers) if numbers.len() == 1 => Ok(numbers[0]),
             _ => Err(self.wrong_type()),

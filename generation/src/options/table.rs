@@ -87,7 +87,7 @@ pub const TABLE: &[Key] = &[
     },
     Key {
         name: "min_tokens",
-        aliases: &[],
+        aliases: &["min_length"],
         place: Sampling,
         kind: Kind::Integer {
             data_type: DataType::Int32,
