@@ -30,6 +30,7 @@ PARAGRAPH = (
     "not seen a single quarrel about who was first at the pier."
 )
 # A text that is half repeated already.
+COPIED = 64  # tokens
 COPYING = f"{PARAGRAPH}\n\n{PARAGRAPH}\n\n{PARAGRAPH[:60]}"
 
 
@@ -196,7 +197,7 @@ def main():
     options = ("--log-verbose", "1", "--model-load-thread-count", "1")
     with Server(args.serve, args.repository, args.log, *options) as server:
         tables = [
-            speculation(server, args.log, bench, args.copying, args.rounds, args.tokens),
+            speculation(server, args.log, bench, args.copying, args.rounds, COPIED),
             crowd(server, args.log, bench, args.artifact, args.clients, args.tokens, args.longest),
         ]
     print("| goal | | measured | |\n|---|---|---|---|")
