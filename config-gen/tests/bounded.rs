@@ -79,7 +79,8 @@ fn what_triton_or_the_backend_cannot_serve_is_refused() {
         (|m| m["outputs"][0]["dtype"] = json!("i32"), "its output 'y0' is i32, not f32"),
         (
             |m| {
-                let output = m["outputs"][0].clone();
+                let mut output = m["outputs"][0].clone();
+                output["name"] = json!("y1");
                 m["outputs"].as_array_mut().unwrap().push(output);
             },
             "it has 2 outputs, not one",
