@@ -327,7 +327,10 @@ def of_body(change):
 ARTIFACTS = [
     (of_manifest(lambda m: m.update(extra=1)), "bounded manifest: .*unknown field `extra`"),
     (of_manifest(lambda m: m["entries"].pop()), "entries has none for ExampleMaxSeq 16"),
-    (of_manifest(lambda m: m["outputs"].append(m["outputs"][0])), "'masked_mean' has 2 outputs"),
+    (
+        of_manifest(lambda m: m["outputs"].append({**m["outputs"][0], "name": "y1"})),
+        "'masked_mean' has 2 outputs",
+    ),
     (
         of_manifest(lambda m: m["entries"][0].update(bodyPath=m["entries"][1]["bodyPath"])),
         r"argument 0 \('x0'\) of @main is tensor<8x4xf32>.* says tensor<4x4xf32>",
