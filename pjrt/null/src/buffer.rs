@@ -39,7 +39,14 @@ impl Buffer {
     }
 }
 
-fn bytes(element_type: PJRT_Buffer_Type, dims: &[i64]) -> usize {
+/// # Safety
+/// `dims` has `num_dims` sizes; none need no memory.
+unsafe fn bytes(element_type: PJRT_Buffer_Type, dims: *const i64, num_dims: usize) -> usize {
+    let dims = match num_dims {
+        0 => &[],
+        // SAFETY: the caller's promise.
+        count => unsafe { std::slice::from_raw_parts(dims, count) },
+    };
     let elements: i64 = dims.iter().product();
     usize::try_from(elements).unwrap() * crate::program::size(element_type)
 }
@@ -50,11 +57,7 @@ pub(crate) unsafe extern "C" fn from_host(
     // SAFETY: the caller's struct, with dims and memory for them.
     unsafe {
         let args = &mut *args;
-        let dims = match args.num_dims {
-            0 => &[],
-            count => std::slice::from_raw_parts(args.dims, count),
-        };
-        let bytes = bytes(args.type_, dims);
+        let bytes = bytes(args.type_, args.dims, args.num_dims);
         let zero_copy = args.host_buffer_semantics == PJRT_HostBufferSemantics_kImmutableZeroCopy;
         let buffer = if zero_copy {
             Buffer { address: args.data.cast_mut().cast(), bytes, owned: None }
@@ -75,11 +78,7 @@ pub(crate) unsafe extern "C" fn view(
     // SAFETY: the caller's struct, with dims and memory for them.
     unsafe {
         let args = &mut *args;
-        let dims = match args.num_dims {
-            0 => &[],
-            count => std::slice::from_raw_parts(args.dims, count),
-        };
-        let bytes = bytes(args.element_type, dims);
+        let bytes = bytes(args.element_type, args.dims, args.num_dims);
         let address = args.device_buffer_ptr.cast();
         args.buffer = Buffer { address, bytes, owned: None }.into_raw();
     }

@@ -19,12 +19,8 @@ unsafe extern "C" fn TRITONBACKEND_ResponseNew(
     response: *mut *mut sys::TRITONBACKEND_Response,
     request: *mut sys::TRITONBACKEND_Request,
 ) -> Error {
-    // SAFETY: the contract; requests are kept in `Arc`s, of which this is one more.
-    let request = unsafe {
-        let request = request.cast::<RequestObject>();
-        Arc::increment_strong_count(request);
-        Arc::from_raw(request)
-    };
+    // SAFETY: the contract.
+    let request = unsafe { shared(request) };
     request.used("TRITONBACKEND_ResponseNew");
     // SAFETY: the contract.
     unsafe { new_response(request, "TRITONBACKEND_ResponseNew", response) }
@@ -41,6 +37,17 @@ unsafe extern "C" fn TRITONBACKEND_ResponseNewFromFactory(
         let request = (*factory.cast::<FactoryObject>()).request.clone();
         request.used_factory(function);
         new_response(request, function, response)
+    }
+}
+
+/// # Safety
+/// `request` must be one of the host's that is not released.
+unsafe fn shared(request: *mut sys::TRITONBACKEND_Request) -> Arc<RequestObject> {
+    let request = request.cast::<RequestObject>();
+    // SAFETY: the caller's promise; requests are kept in `Arc`s, of which this is one more.
+    unsafe {
+        Arc::increment_strong_count(request);
+        Arc::from_raw(request)
     }
 }
 
@@ -64,12 +71,8 @@ unsafe extern "C" fn TRITONBACKEND_ResponseFactoryNew(
     factory: *mut *mut sys::TRITONBACKEND_ResponseFactory,
     request: *mut sys::TRITONBACKEND_Request,
 ) -> Error {
-    // SAFETY: the contract; requests are kept in `Arc`s, of which this is one more.
-    let request = unsafe {
-        let request = request.cast::<RequestObject>();
-        Arc::increment_strong_count(request);
-        Arc::from_raw(request)
-    };
+    // SAFETY: the contract.
+    let request = unsafe { shared(request) };
     request.used("TRITONBACKEND_ResponseFactoryNew");
     if request.faults.factory_new {
         return injected("TRITONBACKEND_ResponseFactoryNew");
