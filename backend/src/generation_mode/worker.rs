@@ -1,6 +1,5 @@
 //! The instance thread: what it owns, and the way from scheduler to responses.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use slab::Slab;
@@ -9,14 +8,14 @@ use tlaloc_engine::generation::{
 };
 use tlaloc_engine::{CallFailure, Code, Level, Outcome, Ticket};
 use tlaloc_generation::sampler::{SampleError, Scratch};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, info};
 use triton_backend::{Error as Refused, Instance, Times, now_ns};
 
 use super::GenerationModel;
 use super::inbox::{Incoming, Shared};
 use super::job::{Job, NoToken};
 use crate::failpoint;
-use crate::language::{Executor, Logits, Rows};
+use crate::language::{Executor, Logits, Rows, run_until_panic, withdraw};
 use crate::metrics::GenerationMetrics;
 
 /// What the instance thread owns.
@@ -92,12 +91,7 @@ impl Worker {
     /// Runs until it is stopped and everything inside has ended.
     pub fn run(mut self) {
         self.show();
-        let ended = catch_unwind(AssertUnwindSafe(|| while self.step() {}));
-        if ended.is_err() {
-            error!(
-                "the instance thread panicked: every request is refused until the model is loaded \
-                 again"
-            );
+        if run_until_panic(|| self.step()) {
             let mut inbox = self.shared.inbox.lock();
             inbox.dead = true;
             // Dropped requests are answered with an error.
@@ -106,10 +100,7 @@ impl Worker {
             drop(waiting);
             self.received.clear();
             self.held.clear();
-            // Servers that do not ask whether the instance is ready know by this.
-            if let Err(error) = self.reports.unload_model() {
-                warn!("the model stays ready for those who ask the server: {error}");
-            }
+            withdraw(&self.reports);
         }
     }
 

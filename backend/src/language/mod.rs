@@ -3,7 +3,7 @@
 //!
 //! `programs` is what a load brings to a device, `memory` what that needs there; `executor` runs
 //! calls, with what `inputs` writes, and `timing` tells how long they took. `rows` copies and zeroes
-//! rows of the pools outside of calls.
+//! rows of the pools outside of calls, `thread` is how an instance's thread ends.
 
 mod drafted;
 mod error;
@@ -12,6 +12,7 @@ mod inputs;
 mod memory;
 mod programs;
 mod rows;
+mod thread;
 mod timing;
 
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ pub use error::Error;
 pub use executor::{Executor, Logits};
 pub use programs::DeviceModel;
 pub use rows::{RowUse, Rows};
+pub use thread::{run_until_panic, withdraw};
 
 use crate::compile::Compiler;
 use crate::device::{self, PerDevice};

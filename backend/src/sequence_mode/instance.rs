@@ -1,6 +1,5 @@
 //! One instance: its thread, the requests it owns, and the way from engine to answers.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -24,7 +23,7 @@ use super::error::Error;
 use super::intake::{self, Parsed, Wants};
 use crate::device;
 use crate::failpoint;
-use crate::language::{self, DeviceModel, Drafted, Executor, Logits};
+use crate::language::{self, DeviceModel, Drafted, Executor, Logits, run_until_panic, withdraw};
 use crate::metrics::SequenceMetrics;
 
 /// A model instance. Dropping it runs what is queued, without waits, and joins its thread.
@@ -312,12 +311,7 @@ struct Worker {
 impl Worker {
     fn run(mut self) {
         self.show();
-        let ended = catch_unwind(AssertUnwindSafe(|| while self.step() {}));
-        if ended.is_err() {
-            error!(
-                "the instance thread panicked: every request is refused until the model is loaded \
-                 again"
-            );
+        if run_until_panic(|| self.step()) {
             let mut inbox = self.shared.inbox.lock();
             inbox.dead = true;
             inbox.outstanding = 0;
@@ -329,10 +323,7 @@ impl Worker {
                 drop(request.fail(dead(&self.model.name, Code::Internal)));
             }
             self.shared.answered.notify_all();
-            // Servers that do not ask whether the instance is ready know by this.
-            if let Err(error) = self.reports.unload_model() {
-                warn!("the model stays ready for those who ask the server: {error}");
-            }
+            withdraw(&self.reports);
         }
     }
 
