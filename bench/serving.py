@@ -23,6 +23,7 @@ class Server:
                 [serve, "--repository", str(repository), *ports, "--", *arguments],
                 stdout=file,
                 stderr=subprocess.STDOUT,
+                # A Ctrl-C must not end it before its clients end.
                 start_new_session=True,
             )
         self._log = log
@@ -63,6 +64,7 @@ class Server:
             return False
 
     def __exit__(self, *_):
+        self.control.close()
         self._process.send_signal(signal.SIGTERM)
         self._process.wait()
 

@@ -1,16 +1,12 @@
 """The contestant that is a real server, seen from a client over gRPC."""
 
-import signal
-import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from statistics import mean, median
 
-from tlaloc_client.ports import free_ports
+from serving import Server
 from tlaloc_client.sequence import Client
-from tritonclient.grpc import InferenceServerClient
-from tritonclient.utils import InferenceServerException
 
 from .contestants import POSITION
 
@@ -24,46 +20,14 @@ class Served:
         self._steps = effort.steps
         # Sent so far.
         self._requests = 0
-        http, grpc, metrics = free_ports(3)
-        ports = ["--http-port", http, "--grpc-port", grpc, "--metrics-port", metrics]
-        with open(log, "wb") as file:
-            self._process = subprocess.Popen(
-                [str(word) for word in (serve, "--repository", repository, *ports)],
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                # A Ctrl-C must not end it before its sequences end.
-                start_new_session=True,
-            )
-        self._url = f"127.0.0.1:{grpc}"
-        self._control = InferenceServerClient(self._url)
-        self._log = log
+        self._server = Server(serve, repository, log)
 
     def __enter__(self):
-        try:
-            self._wait_until_ready()
-        except BaseException:
-            self.__exit__()
-            raise
+        self._server.__enter__()
         return self
 
     def __exit__(self, *_):
-        self._control.close()
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-        self._process.wait()
-
-    def _wait_until_ready(self):
-        deadline = time.monotonic() + 600
-        while not self._is_ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the server did not become ready; see {self._log}")
-            time.sleep(0.1)
-
-    def _is_ready(self):
-        try:
-            return self._control.is_model_ready(MODEL)
-        except InferenceServerException:
-            return False
+        self._server.__exit__()
 
     def measure(self):
         for count in (1, 4):
@@ -92,7 +56,7 @@ class Served:
         def work(number):
             times = []
             prompt = [(7 * number + token) % 97 for token in range(POSITION)]
-            with Client(self._url) as client, client.sequence(MODEL) as sequence:
+            with Client(self._server.grpc_url) as client, client.sequence(MODEL) as sequence:
                 try:
                     token = sequence.next_token(prompt)
                     prompted.wait()
@@ -121,7 +85,7 @@ class Served:
         self._requests += requests
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
-            model = self._control.get_inference_statistics(MODEL).model_stats[0]
+            model = self._server.control.get_inference_statistics(MODEL).model_stats[0]
             statistics = Counters.of(model)
             if statistics.batched >= self._requests:
                 return statistics
