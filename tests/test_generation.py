@@ -5,12 +5,11 @@ import random
 import threading
 
 import pytest
-from harness import environment, fixtures, generation, models
-from harness.generation import Grpc, Http, Refused
+from harness import environment, fixtures, generation
+from harness.generation import CONTEXT, Grpc, Http, Refused
 from tokenizers import Tokenizer
 
 MODEL = "generation"
-CONTEXT = 1024
 PROMPTS = fixtures.smollm2_prompts()
 FOX = PROMPTS["short_english"]
 EXACT = {"temperature": 0.0, "ignore_eos": True}
@@ -22,14 +21,7 @@ TOLERANCE = 1e-4
 
 @pytest.fixture(scope="module", autouse=True)
 def model(repository, server):
-    artifact = models.export(
-        environment.smollm2(),
-        "smollm2-generation",
-        contexts=[CONTEXT],
-        batches=[1, 8],
-        prefill_batches=[1],
-        prefill_chunk=128,
-    )
+    artifact = generation.smollm2()
     generation.add(repository, artifact, MODEL, tokenizer=environment.smollm2(), max_running=40)
     server.load(MODEL)
 

@@ -14,7 +14,7 @@ import sys
 import numpy as np
 import pytest
 import tritonclient.grpc as triton
-from harness import environment, fixtures, generation, models
+from harness import environment, fixtures, generation
 from harness.server import running
 from tlaloc_client.generation import Client
 from tritonclient.utils import InferenceServerException
@@ -28,14 +28,7 @@ DIALECTS = ["trtllm", "vllm"]
 
 @pytest.fixture(scope="module")
 def server(repository):
-    artifact = models.export(
-        environment.smollm2(),
-        "smollm2-generation",
-        contexts=[1024],
-        batches=[1, 8],
-        prefill_batches=[1],
-        prefill_chunk=128,
-    )
+    artifact = generation.smollm2()
     for dialect in DIALECTS:
         generation.add(
             repository,

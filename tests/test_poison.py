@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from harness import fixtures, models
 from harness.decoding import LOGITS, greedy_alone
 from harness.fault_faces import SequenceFace
 
@@ -28,16 +27,7 @@ def poison(model):
 
 @pytest.fixture(scope="module")
 def model(repository, server):
-    artifact = models.export(
-        fixtures.tiny_checkpoint("llama"),
-        "llama-fault-suite",
-        contexts=[64],
-        batches=[1],
-        prefill_chunk=16,
-        block_size=SequenceFace.BLOCK,
-        num_blocks=SequenceFace.PAGES + 1,
-    )
-    model = repository.add(artifact, "poisoned")
+    model = repository.add(SequenceFace.artifact(), "poisoned")
     poison(model)
     server.load(model.name)
     return model.name

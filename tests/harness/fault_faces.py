@@ -48,17 +48,20 @@ class SequenceFace(Face):
     BLOCK, ANSWERS = 4, 4
     PAGES = -(-(len(LONG["prompt_ids"]) + ANSWERS - 1) // BLOCK)
 
-    def add(self, repository, plugin):
-        artifact = models.export(
+    @classmethod
+    def artifact(cls):
+        return models.export(
             fixtures.tiny_checkpoint("llama"),
             "llama-fault-suite",
             contexts=[64],
             batches=[1],
             prefill_chunk=16,
-            block_size=self.BLOCK,
-            num_blocks=self.PAGES + 1,
+            block_size=cls.BLOCK,
+            num_blocks=cls.PAGES + 1,
         )
-        model = repository.add(artifact, self.name)
+
+    def add(self, repository, plugin):
+        model = repository.add(self.artifact(), self.name)
         model.set_parameter("pjrt_plugin_path", plugin)
         return model
 

@@ -10,7 +10,23 @@ import numpy as np
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
+from . import environment, models
+
 TIMEOUT = 120
+# The longest context of `smollm2`.
+CONTEXT = 1024
+
+
+def smollm2():
+    """An artifact of SmolLM2 whose prompts run in several calls."""
+    return models.export(
+        environment.smollm2(),
+        "smollm2-generation",
+        contexts=[CONTEXT],
+        batches=[1, 8],
+        prefill_batches=[1],
+        prefill_chunk=128,
+    )
 
 
 def add(repository, artifact, name, *arguments, tokenizer=None, **settings):
