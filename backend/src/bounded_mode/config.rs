@@ -152,7 +152,8 @@ mod tests {
         let error = check(&good(), &integers).unwrap_err().to_string();
         assert!(error.contains("has the output 'y0' of i32"), "{error}");
         let two = artifact(|m| {
-            let output = m["outputs"][0].clone();
+            let mut output = m["outputs"][0].clone();
+            output["name"] = json!("y1");
             m["outputs"].as_array_mut().unwrap().push(output);
         });
         let error = check(&good(), &two).unwrap_err().to_string();
