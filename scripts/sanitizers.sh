@@ -44,7 +44,8 @@ printf 'leak:std::panicking\n' >"$leaks"
 sanitized() {
   local kind=$1
   shift
-  RUSTFLAGS="-Zsanitizer=$kind" cargo +nightly test -Zbuild-std --locked --target "$host" \
+  # Documentation examples are built by rustdoc, with flags of its own.
+  RUSTFLAGS="-Zsanitizer=$kind" RUSTDOCFLAGS="-Zsanitizer=$kind" cargo +nightly test -Zbuild-std --locked --target "$host" \
     --target-dir "$TARGET/sanitizers/$kind" "$@"
 }
 

@@ -512,8 +512,9 @@ unsafe extern "C" fn TRITONBACKEND_RequestRelease(
     request: *mut sys::TRITONBACKEND_Request,
     _: u32,
 ) -> Error {
+    // The host may drop the request as soon as it sees the release, which is told of before this ends.
     // SAFETY: the contract.
-    let request = unsafe { &*request.cast::<RequestObject>() };
+    let request = unsafe { responses::shared(request) };
     request.used("TRITONBACKEND_RequestRelease");
     if request.faults.release {
         request.push(Event::ReleaseRefused);

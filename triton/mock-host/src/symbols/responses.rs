@@ -42,7 +42,7 @@ unsafe extern "C" fn TRITONBACKEND_ResponseNewFromFactory(
 
 /// # Safety
 /// `request` must be one of the host's that is not released.
-unsafe fn shared(request: *mut sys::TRITONBACKEND_Request) -> Arc<RequestObject> {
+pub(super) unsafe fn shared(request: *mut sys::TRITONBACKEND_Request) -> Arc<RequestObject> {
     let request = request.cast::<RequestObject>();
     // SAFETY: the caller's promise; requests are kept in `Arc`s, of which this is one more.
     unsafe {
