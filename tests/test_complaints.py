@@ -10,12 +10,12 @@ import pytest
 from harness import environment, examples, fixtures, models
 from harness.complaints import COMPLAINTS, LIMITS, PROMISES
 from harness.decoding import greedy_alone, together
+from harness.memory import MEBIBYTE, growth
 from harness.tensors import at_once
 from tritonclient.utils import InferenceServerException
 
 PROMPT = fixtures.tiny_oracle("llama")["prompts"][1]
 EXPECTED = PROMPT["greedy_ids"]
-MEBIBYTE = 1 << 20
 IDLE = 1.0
 
 
@@ -94,12 +94,6 @@ def test_server_8449_idle_sequences_are_told_of_once(server, repository, artifac
     assert len(lines) <= 3 * count, "\n".join(lines[-10:])
     assert greedy_alone(server, name, PROMPT["prompt_ids"], 16) == EXPECTED
     server.unload(name)
-
-
-def growth(sizes):
-    """What a cycle leaves behind on the average of the later ones, in bytes."""
-    half = len(sizes) // 2
-    return (sum(sizes[-half:]) - sum(sizes[:half])) / half / (len(sizes) - half)
 
 
 def test_server_4528_loading_again_without_unloading(server, repository, artifact):

@@ -13,6 +13,7 @@ import pytest
 from harness import fixtures, generation, models
 from harness.checkpoints import Checkpoint
 from harness.generation import Grpc, Http, Refused
+from harness.memory import MEBIBYTE, growth
 from harness.server import LoadError, running, wait_until
 
 FAMILIES = ["llama", "gemma3", "qwen3_5"]
@@ -51,6 +52,9 @@ def server(repository, tmp_path_factory):
     llama = artifact("llama", "roomy", num_blocks=513)
     generation.add(repository, llama, "one_at_a_time", max_running=1, max_queue_size=3)
     generation.add(repository, llama, "vllm", "--dialect", "vllm")
+    texts = tmp_path_factory.mktemp("characters")
+    characters(texts / "tokenizer.json")
+    generation.add(repository, llama, "llama_texts", tokenizer=texts)
     plain = artifact("llama", "verify", num_blocks=513, verify_chunk=4)
     generation.add(repository, plain, "llama_lookup", speculation="prompt_lookup")
     one_response = generation.add(repository, llama, "one_response", max_running=1)
@@ -67,6 +71,13 @@ def server(repository, tmp_path_factory):
         patch.setenv("TLALOC_TEST_INSTANCE_PANIC", "dying")
         with running(repository, "--log-verbose", "1") as server:
             yield server
+
+
+def characters(path):
+    """A tokenizer for tiny vocabularies: a token for each character."""
+    vocabulary = {chr(32 + token): token for token in range(96)}
+    model = {"type": "BPE", "vocab": vocabulary, "merges": []}
+    path.write_text(json.dumps({"version": "1.0", "model": model, "decoder": {"type": "Fuse"}}))
 
 
 def poisoned(embedding):
@@ -406,3 +417,45 @@ def test_sglang_33187_a_row_that_is_not_finite_ends_its_request_alone(server, lo
     reply = http.generate(input_ids=[9] * (PAGES * BLOCK - 8), max_tokens=9, **EXACT)
     assert reply.tokens == 9
     assert [http.generate(**request).ids for request in plain] == alone
+
+
+def test_tensorrt_llm_5509_memory_after_requests_with_every_option(server, load, all_rows):
+    """10,000 requests with --all, whose options leave nothing behind."""
+    load("llama_texts")
+    options = {
+        "temperature": 1.5,
+        "top_k": 40,
+        "top_p": 0.9,
+        "min_p": 0.01,
+        "repetition_penalty": 1.1,
+        "presence_penalty": 0.5,
+        "frequency_penalty": 0.5,
+        "min_tokens": 1,
+        "stop": [f"a string that never comes {number}" for number in range(8)],
+        "bad_words": [f"a bad word {number}" for number in range(8)],
+        "stop_token_ids": list(range(2, 20)),
+        "allowed_token_ids": list(range(20, 96)),
+        "logit_bias": {str(token): 0.5 for token in range(20, 96)},
+        "logprobs": 20,
+    }
+    keys = {
+        "text_input": "a prompt of characters",
+        "max_tokens": 2,
+        "ignore_eos": True,
+        "return_log_probs": True,
+        "return_perf_metrics": True,
+    }
+    per_round = 500 if all_rows else 64
+    sizes = []
+    for number in range(20):
+        with Grpc(server, "llama_texts") as client:
+            sent = [
+                client.send(sampling_parameters={**options, "seed": number * per_round + n}, **keys)
+                for n in range(per_round)
+            ]
+            assert all(client.finish(identity).tokens == 2 for identity in sent)
+        sizes.append(server.resident_bytes())
+    assert growth(sizes[5:]) < MEBIBYTE / 4, sizes
+    # Control: 64 KiB that each request leaves behind are seen.
+    leaking = [size + number * per_round * 65536 for number, size in enumerate(sizes)]
+    assert growth(leaking[5:]) > MEBIBYTE / 4

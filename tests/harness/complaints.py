@@ -103,6 +103,87 @@ COMPLAINTS = {
         "pjrt/fault/tests/faults.rs::pytorch_xla_9669_whatever_is_made_is_destroyed"
     ],
     "xla-rs#14": ["pjrt/fault/tests/faults.rs::pytorch_xla_9669_whatever_is_made_is_destroyed"],
+    # Generation mode.
+    "server#6017": [
+        "tests/test_generation_scheduling.py::test_without_decoupled_responses_infer_works_and_stream_is_refused",
+        "tests/test_generation.py::test_tensorrtllm_backend_552_the_finish_reason_comes_with_the_final_flag",
+    ],
+    "tensorrtllm_backend#233": [
+        "tests/test_generation.py::test_tensorrtllm_backend_233_without_stream_there_is_one_response"
+    ],
+    "tensorrtllm_backend#552": [
+        "tests/test_generation.py::test_tensorrtllm_backend_552_the_finish_reason_comes_with_the_final_flag"
+    ],
+    "server#6463": [
+        "tests/test_generation.py::test_tensorrtllm_backend_552_the_finish_reason_comes_with_the_final_flag"
+    ],
+    "tensorrtllm_backend#383": [
+        "tests/test_generation.py::test_tensorrtllm_backend_383_the_last_event_has_a_finish_reason"
+    ],
+    "server#8192": [
+        "triton/safe/tests/streams.rs::server_8192_nothing_asks_about_a_request_after_its_final_flag"
+    ],
+    "server#7077": [
+        "tests/test_generation_scheduling.py::test_server_7077_a_closed_connection_frees_the_pages_within_two_steps"
+    ],
+    "tensorrtllm_backend#176": [
+        "tests/test_generation_scheduling.py::test_tensorrtllm_backend_176_a_hundred_closed_connections"
+    ],
+    "server#6920": [
+        "tests/test_generation_scheduling.py::test_server_6920_a_timeout_ends_a_request_wherever_it_is",
+        "tests/test_generation_scheduling.py::test_server_6920_a_timeout_while_waiting",
+    ],
+    "TensorRT-LLM#6329": [
+        "tests/test_generation.py::test_tensorrt_llm_6329_values_out_of_range_are_refused_by_name"
+    ],
+    "sendnn-inference#542": [
+        "tests/test_generation.py::test_sendnn_inference_542_top_k_above_the_vocabulary"
+    ],
+    "tensorrtllm_backend#332": [
+        "tests/test_generation.py::test_tensorrtllm_backend_332_pieces_keep_their_spaces"
+    ],
+    "mlx-vlm#1778": ["tests/test_generation.py::test_mlx_vlm_1778_every_piece_is_whole_characters"],
+    "tensorrtllm_backend#128": [
+        "tests/test_generation.py::test_tensorrtllm_backend_128_stop_strings_cut_exactly"
+    ],
+    "tensorrtllm_backend#221": [
+        "tests/test_generation.py::test_tensorrtllm_backend_221_temperature_and_seed_matter"
+    ],
+    "tensorrtllm_backend#237": [
+        "generation/tests/sampler.rs::tensorrtllm_backend_237_seeds_differ_and_the_same_seed_repeats"
+    ],
+    "TensorRT-Edge-LLM#211": [
+        "generation/tests/sampler_distribution.rs::tensorrt_edge_llm_211_a_flat_distribution_is_drawn_flat_step_by_step"
+    ],
+    "TensorRT-LLM#879": [
+        "tests/test_generation.py::test_tensorrt_llm_879_log_probabilities_do_not_depend_on_the_sampling"
+    ],
+    "tensorrtllm_backend#472": [
+        "tests/test_generation.py::test_log_probabilities_are_those_of_the_fixture"
+    ],
+    "TensorRT-LLM#1336": [
+        "tests/test_generation.py::test_tensorrt_llm_1336_a_request_does_not_depend_on_its_neighbours"
+    ],
+    "server#7682": ["tests/test_generation.py::test_server_7682_lists_come_as_json"],
+    "vllm#39734": [
+        "tests/test_generation_scheduling.py::test_vllm_39734_what_never_fits_is_refused_and_the_next_is_served"
+    ],
+    "vllm#45388": ["engine/tests/simulate_generation/main.rs::schedules"],
+    "tensorrtllm_backend#412": [
+        "tests/test_generation_scheduling.py::test_tensorrtllm_backend_412_the_queue_is_bounded"
+    ],
+    "sglang#33187": [
+        "tests/test_generation_scheduling.py::test_sglang_33187_a_row_that_is_not_finite_ends_its_request_alone"
+    ],
+    "vllm#50749": [
+        "tests/test_generation_scheduling.py::test_vllm_50749_every_length_of_a_prompt_around_its_pages"
+    ],
+    "TensorRT-LLM#2335": [
+        "tests/test_generation.py::test_tensorrt_llm_2335_one_token_with_every_output"
+    ],
+    "TensorRT-LLM#5509": [
+        "tests/test_generation_scheduling.py::test_tensorrt_llm_5509_memory_after_requests_with_every_option"
+    ],
     # Configuration, instances, types.
     "server#2635": ["tests/test_tensor_autocomplete.py::test_inputs_and_outputs"],
     "onnxruntime_backend#148": [
@@ -137,6 +218,12 @@ LIMITS = {
     "jax#19267",
     "pytorch-xla#4662",
     "xla#16457",
+    "server#7368",
+    "server#8034",
+    "TensorRT-LLM#16827",
+    "vllm#44701",
+    "openvino.genai#3722",
+    "openvino.genai#4047",
 }
 
 # What the backend promises in sequence, tensor and bounded mode.
