@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use arbitrary::{Arbitrary, Unstructured};
 use serde_json::json;
+use tlaloc_generation::options::{GenerationRequest, Given, ModelFacts, Prompt, Source, Value};
 use tlaloc_generation::sampler::{Sampler, Sampling, Scratch};
 use tlaloc_generation::template::{ChatTemplate, Messages};
 use tlaloc_generation::text::{StopStrings, Stream, Tokenizer};
@@ -80,6 +81,51 @@ pub fn chat_template(data: &[u8]) {
     let template = ChatTemplate::compile(source.to_owned(), BTreeMap::new(), Path::new("a.jinja"));
     let (Ok(messages), Ok(template)) = (messages, template) else { return };
     let _ = template.render(&messages, true, SystemTime::UNIX_EPOCH);
+}
+
+/// The keys of a request as a JSON object, each an input and each a parameter. What is taken is inside
+/// its range, and a refusal says something.
+pub fn generation_request(data: &[u8]) {
+    let Ok(keys) = serde_json::from_slice::<serde_json::Map<_, _>>(data) else { return };
+    let model = ModelFacts {
+        vocab_size: 100,
+        max_context: 64,
+        has_tokenizer: true,
+        has_chat_template: true,
+        greedy_only: false,
+    };
+    for model in [ModelFacts { greedy_only: true, ..model.clone() }, model] {
+        for source in [Source::Tensor, Source::Parameter] {
+            let value =
+                |(key, json): (&String, _)| Some(Given::new(source, key, Value::from_json(json)?));
+            let given: Vec<_> = keys.iter().filter_map(value).collect();
+            match GenerationRequest::read(&given, &model) {
+                Ok(request) => check_request(&request, &model),
+                Err(error) => assert!(!error.to_string().is_empty()),
+            }
+        }
+    }
+}
+
+fn check_request(request: &GenerationRequest, model: &ModelFacts) {
+    let options = &request.options;
+    let (temperature, top_p) = (options.temperature, options.top_p);
+    assert!(temperature.is_finite() && temperature >= 0.0, "{temperature}");
+    assert!(top_p > 0.0 && top_p <= 1.0, "{top_p}");
+    assert!((0.0..=1.0).contains(&options.min_p));
+    assert!(options.repetition_penalty > 0.0 && options.repetition_penalty.is_finite());
+    assert!(!model.greedy_only || (temperature == 0.0 && options.logit_bias.is_empty()));
+    assert!(options.stop.iter().chain(&options.bad_words).all(|string| !string.is_empty()));
+    let legal = |&id: &i32| usize::try_from(id).is_ok_and(|id| id < model.vocab_size);
+    assert!(options.stop_token_ids.iter().all(legal));
+    assert!(options.allowed_token_ids.iter().flatten().all(legal));
+    assert!(options.logit_bias.iter().all(|(id, bias)| legal(id) && bias.abs() <= 100.0));
+    if let Prompt::Ids(ids) = &request.prompt {
+        assert!(ids.iter().all(legal));
+        if let Ok(most) = options.max_tokens_after(ids.len(), model) {
+            assert!(most >= 1 && ids.len() + most <= model.max_context + 1);
+        }
+    }
 }
 
 /// Settings of a request within the ranges that its parser lets through, and rows of logits: any
@@ -175,6 +221,21 @@ pub(crate) fn chat_template_seeds() -> Vec<Vec<u8>> {
         seed
     };
     ["chatml", "alternating", "dated"].map(seed).into()
+}
+
+pub(crate) fn generation_request_seeds() -> Vec<Vec<u8>> {
+    let seeds = [
+        json!({"text_input": "The 日本", "max_tokens": 5, "stream": true, "stop": ["a", "b"]}),
+        json!({"input_ids": [1, 2, 3], "temperature": 0.5, "top_k": 3, "top_p": 0.9, "min_p": 0.1,
+               "seed": -1, "logprobs": 5, "return_log_probs": true, "priority": 1}),
+        json!({"messages": "[{\"role\": \"user\", \"content\": \"a\"}]", "timeout": 1000,
+               "sampling_parameters": "{\"stop_token_ids\": [1], \"n\": 1, \"temperature\": 0}"}),
+        json!({"input_ids": [99], "logit_bias": "{\"5\": -100}", "bad_words": ["x"], "min_tokens": 1,
+               "allowed_token_ids": [5, 6], "repetition_penalty": 1.1, "presence_penalty": -2,
+               "frequency_penalty": 2.0, "ignore_eos": true, "exclude_input_in_output": false}),
+        json!({"prompt": "a", "sampling_parameters": {"max_tokens": 1, "end_id": 3}, "n": null}),
+    ];
+    seeds.map(|seed| seed.to_string().into_bytes()).into()
 }
 
 pub(crate) fn sampler_seeds() -> Vec<Vec<u8>> {

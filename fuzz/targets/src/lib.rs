@@ -19,7 +19,7 @@ pub use artifact::{bounded_manifest, entry_signature, serving_manifest};
 pub use cache::compile_cache;
 pub use checkpoint::{checkpoint_config, safetensors};
 pub use configuration::configuration;
-pub use generation::{chat_template, replies, sampler, tokenizer};
+pub use generation::{chat_template, generation_request, replies, sampler, tokenizer};
 pub use requests::requests;
 
 /// Something that reads bytes of a stranger.
@@ -58,6 +58,11 @@ pub const TARGETS: &[Target] = &[
     Target { name: "tokenizer", run: tokenizer, seeds: generation::tokenizer_seeds },
     Target { name: "replies", run: replies, seeds: generation::reply_seeds },
     Target { name: "chat_template", run: chat_template, seeds: generation::chat_template_seeds },
+    Target {
+        name: "generation_request",
+        run: generation_request,
+        seeds: generation::generation_request_seeds,
+    },
     Target { name: "sampler", run: sampler, seeds: generation::sampler_seeds },
 ];
 

@@ -132,5 +132,6 @@ replays! {
     tokenizer
     replies
     chat_template
+    generation_request
     sampler
 }
