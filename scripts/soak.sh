@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Soak a server: 32 clients with random starts, deaths, bad requests and cancelled ones, while a second
-# model is loaded again and again.
+# Soak a server: 32 clients with random starts, deaths, bad requests and streams that are closed in their
+# middle, while another model is loaded again and again.
 #
 #   scripts/soak.sh [--minutes N] [--seed N]
 #

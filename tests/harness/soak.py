@@ -4,6 +4,7 @@
 """
 
 import argparse
+import itertools
 import json
 import random
 import threading
@@ -11,15 +12,16 @@ import time
 from dataclasses import dataclass, field
 
 import numpy as np
-from tlaloc_client.sequence import NEXT_TOKEN
 from tritonclient.utils import InferenceServerException
 
-from . import examples, fixtures, models
+from . import examples, fixtures, generation, models
+from .generation import Http
 from .metrics import of_instance
-from .server import Server, wait_until
+from .server import running, wait_until
 
 CLIENTS = 32
-MODEL, OTHER = "soaked", "reloaded"
+# The model in sequence mode, the same in generation mode, and another one.
+MODEL, STREAMED, OTHER = "soaked", "streamed", "reloaded"
 # A model with pages and rings, and ids that another implementation found.
 CHECKPOINT = "gemma3"
 CONTEXT = 128
@@ -38,9 +40,6 @@ IDLE = 2.0
 # What a client may be told without anything being wrong: there is no room now, or its sequence was
 # idle for too long.
 NEWS = ("exhausted", "must specify the START flag", "has no KV state")
-# Cancelled requests make the server cancel requests of others now and then, without a message; no
-# backend has a part in it (docs/operations.md).
-STRAY = "[StatusCode.CANCELLED]"
 MIB = 2**20
 
 
@@ -56,11 +55,10 @@ class Found:
     cancels: int = 0
     refused: int = 0
     turned_away: int = 0
-    strays: int = 0
     reloads: int = 0
     # (seconds, bytes) of the server's resident memory.
     resident: list = field(default_factory=list)
-    # Used and usable pages and ring pages at the end.
+    # Used and usable pages and ring pages of both models at the end.
     used: dict = field(default_factory=dict)
     usable: dict = field(default_factory=dict)
 
@@ -83,7 +81,7 @@ class Found:
             f"{self.ids} ids, {len(self.wrong)} wrong",
             f"{self.deaths} clients died, {self.cancels} requests were cancelled, {self.refused} "
             f"bad ones refused, {self.turned_away} sequences found no room, {self.reloads} reloads "
-            f"of a second model, {self.strays} requests cancelled by the server alone",
+            f"of a second model",
             "used at the end: "
             + ", ".join(f"{kind} {n} of {self.usable[kind]}" for kind, n in self.used.items()),
             f"resident memory: {resident[0]} MiB at first, {resident[-1]} MiB at the end, "
@@ -127,7 +125,11 @@ class Soak:
     def _settle(self):
         """The dead are given up when others want their place: sequences that take everything."""
         wait_until(self._take_everything, 60, "a sequence for every page and ring page")
-        self.found.used, self.found.usable = self._pages("used"), self._pages("max")
+        for model in (MODEL, STREAMED):
+            for kind, pages in self._pages("used", model).items():
+                self.found.used[f"{model} {kind}"] = pages
+            for kind, pages in self._pages("max", model).items():
+                self.found.usable[f"{model} {kind}"] = pages
 
     def _take_everything(self):
         rings = self._pages("max")["ring pages"] / RING
@@ -147,11 +149,11 @@ class Soak:
                     give_up(sequence)
         return taken
 
-    def _pages(self, kind):
+    def _pages(self, kind, model=MODEL):
         metrics = self._server.metrics()
         labels = {"kv_cache_block": "pages", "ring_page": "ring pages"}
         return {
-            name: int(of_instance(metrics, MODEL, f"{label}_metrics", **{f"{label}_type": kind}))
+            name: int(of_instance(metrics, model, f"{label}_metrics", **{f"{label}_type": kind}))
             for label, name in labels.items()
         }
 
@@ -161,11 +163,8 @@ class Soak:
                 setattr(self.found, name, getattr(self.found, name) + count)
 
     def _turned_away(self, sequence, error):
-        assert any(word in str(error) for word in (*NEWS, STRAY)), error
-        if STRAY in str(error):
-            self._count(strays=1)
-        else:
-            self._count(turned_away=1)
+        assert any(word in str(error) for word in NEWS), error
+        self._count(turned_away=1)
         give_up(sequence)
 
     def _client(self, number):
@@ -198,11 +197,10 @@ class Soak:
             sequence.end()
         except InferenceServerException as error:
             self._turned_away(sequence, error)
-        with self._lock:
-            self.found.sequences += bool(ids)
-            self.found.ids += len(ids)
-            if ids != expected[: len(ids)]:
-                self.found.wrong.append((prompt["name"], ids))
+        wrong = ids != expected[: len(ids)]
+        self._count(
+            sequences=bool(ids), ids=len(ids), wrong=[(prompt["name"], ids)] if wrong else []
+        )
 
     def _die(self, client, draw):
         """A client that goes without a word; another one comes in its place."""
@@ -244,18 +242,19 @@ class Soak:
         give_up(sequence)
 
     def _cancel(self, client, draw):
-        """A sequence of one request whose client does not wait for the answer."""
-        tokens = np.full((1, draw.randint(1, 60)), 5, np.int32)
-        call = client.infer_later(
-            MODEL,
-            tokens,
-            NEXT_TOKEN,
-            sequence_id=client.sequence(MODEL).id,
-            sequence_start=True,
-            sequence_end=True,
-        )
-        call.cancel()
-        self._count(cancels=1)
+        """A stream that is closed in its middle. (Cancelled gRPC requests end this server now and
+        then, whatever the backend: docs/operations.md.)"""
+        prompt = draw.choice(self._prompts)
+        tokens = prompt["prompt_ids"]
+        keys = {"input_ids": tokens, "max_tokens": CONTEXT + 1 - len(tokens), "stream": True}
+        ids = []
+        http = Http(self._server, STREAMED)
+        with http.opened(**keys, temperature=0.0, ignore_eos=True) as events:
+            for event in itertools.islice(events, draw.randint(0, 6)):
+                ids += event["output_ids"]
+        self._count(cancels=1, ids=len(ids))
+        if ids != prompt["greedy_ids"][: len(ids)]:
+            self._count(wrong=[(prompt["name"], ids)])
 
 
 def give_up(sequence):
@@ -263,25 +262,20 @@ def give_up(sequence):
     try:
         sequence.end()
     except InferenceServerException as error:
-        assert any(word in str(error) for word in (*NEWS, STRAY)), error
+        assert any(word in str(error) for word in NEWS), error
 
 
 def soak(repository, seconds, seed=0):
     """Sets the models up, and soaks a server of theirs."""
     artifact = models.export(fixtures.tiny_checkpoint(CHECKPOINT), "gemma3-soak", **OPTIONS)
     repository.add(artifact, MODEL).set_idle(int(IDLE * 1e6))
+    generation.add(repository, artifact, STREAMED)
     examples.add(repository, "reference_sequence", OTHER)
-    server = Server(repository)
-    try:
-        server.load(MODEL)
-        server.load(OTHER)
-        found = Soak(server, seconds, seed).run()
-        assert server.process.poll() is None and server.live(), "the server has ended"
-        return found
-    finally:
-        # Not with status 0: cancelled requests keep Triton from unloading the model
-        # (docs/operations.md).
-        server.stop()
+    # With status 0 at the end.
+    with running(repository) as server:
+        for model in (MODEL, STREAMED, OTHER):
+            server.load(model)
+        return Soak(server, seconds, seed).run()
 
 
 def main():
