@@ -35,7 +35,10 @@ pub(crate) fn config(
             mode.push_str(&format!(" End tokens: {}.", ids.join(", ")));
         }
     }
-    mode.push_str(&format!(" Defaults of a request: {}.", defaults().join(", ")));
+    mode.push_str(&format!(
+        " Defaults of a request: {}.",
+        defaults(artifact.draft_tokens() > 0).join(", ")
+    ));
     // A request is one prompt, whether its tensors have a batch dimension or not.
     let max_batch_size = match options.dialect {
         Dialect::TrtLlm => 1,
@@ -72,6 +75,11 @@ pub(crate) fn config(
 /// Drafts need programs that verify them, and a state that can forget the wrong ones.
 fn check_speculation(artifact: &Artifact) -> Result<(), Error> {
     let refuse = |reason| Error::Speculation { model: artifact.model_name().to_owned(), reason };
+    if artifact.draft_tokens() > 0 {
+        return Err(refuse(
+            "it has a draft head, whose own drafts are verified in every step; leave it out",
+        ));
+    }
     if artifact.linear_state().is_some() {
         return Err(refuse(
             "its linear-attention state cannot go back behind a draft that was wrong; leave it out",

@@ -158,6 +158,9 @@ fn every_version_can_generate() {
     for features in [Plain, Windowed, Linear, Speculative] {
         let text = text(features, &generate(with_text())).unwrap();
         assert!(text.contains("decoupled: true") && !text.contains("sequence_batching"), "{text}");
+        // A draft head's programs choose the tokens themselves.
+        assert_eq!(text.contains("temperature = 0.0"), features == Speculative, "{text}");
+        assert_eq!(text.contains("temperature = 1.0"), features != Speculative, "{text}");
     }
 }
 
@@ -201,6 +204,7 @@ fn drafts_need_an_artifact_that_verifies_them() {
     for (features, reason) in [
         (Plain, "it has no verify entries; export it with --verify-chunk"),
         (Linear, "its linear-attention state cannot go back"),
+        (Speculative, "it has a draft head, whose own drafts"),
     ] {
         let error = text(features, &options).unwrap_err();
         assert!(matches!(error, Error::Speculation { .. }));

@@ -551,6 +551,18 @@ impl StepSource for Engine {
         self.call().rows().any(|row| row.last)
     }
 
+    fn chained(&self) -> bool {
+        self.call().chained
+    }
+
+    fn chains(&self) -> bool {
+        Engine::chains(self)
+    }
+
+    fn launched_next(&mut self) {
+        Engine::launched_next(self);
+    }
+
     fn pack(&self, inputs: StepInputs<'_>) {
         let call = self.call();
         let rows = call.rows().map(|row| PackedRow {

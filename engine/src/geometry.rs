@@ -221,6 +221,35 @@ impl Geometry {
         self.max_context
     }
 
+    /// The most tokens that a request of generation mode can take in. With a draft head its calls
+    /// write more than that, and each token may have to be taken in by a prefill entry.
+    pub fn max_length(&self) -> usize {
+        let most = |context: usize, beyond| context.saturating_sub(beyond);
+        let decoded = most(self.max_context, self.beyond_decode());
+        if self.drafts.is_none() {
+            return decoded;
+        }
+        let prefill = self.entries_of(EntryKind::Prefill).map(|entry| entry.context).max();
+        decoded.min(most(prefill.unwrap_or(0), self.beyond_prefill()))
+    }
+
+    /// Positions beyond its tokens that a prefill call writes: what a draft head keeps of its own
+    /// proposals (artifact format §10.4).
+    pub(crate) fn beyond_prefill(&self) -> usize {
+        self.draft_tokens().saturating_sub(1)
+    }
+
+    /// Positions beyond its one token that a decode call writes: drafts, and what the draft head
+    /// keeps of its own proposals after them (artifact format §10.4).
+    pub(crate) fn beyond_decode(&self) -> usize {
+        (2 * self.draft_tokens()).saturating_sub(1)
+    }
+
+    /// A draft as it can be verified: what no embedding is of cannot be, so any token does.
+    pub(crate) fn legal_draft(&self, draft: i32) -> i32 {
+        if self.has_token(draft) { draft } else { 0 }
+    }
+
     /// Largest batch of a decode entry.
     pub fn max_decode_batch(&self) -> usize {
         self.max_decode_batch
@@ -282,7 +311,8 @@ impl Geometry {
     /// How many of `left` tokens a call prefills of a sequence of `start` positions, on an entry of
     /// how many token columns at most: the most that entries of up to `budget` columns take. Where
     /// they take none, `anyway` asks for what the entries of the fewest columns take. None if that
-    /// is less than two tokens, for which no prefill is worth it.
+    /// is less than two tokens, for which no prefill is worth it; with a draft head, whose decode
+    /// entries verify drafts, it is.
     pub(crate) fn prefill_chunk(
         &self,
         start: usize,
@@ -291,9 +321,11 @@ impl Geometry {
         anyway: bool,
     ) -> Option<(usize, usize)> {
         let limit = left.min(self.ring_room(start));
+        let least = if self.drafts.is_some() { 1 } else { 2 };
         let takes = |entry: &EntryShape| {
-            let count = entry.tokens.min(limit).min(entry.context.saturating_sub(start));
-            (count > 1).then_some((count, entry.token_columns()))
+            let room = entry.context.saturating_sub(start + self.beyond_prefill());
+            let count = entry.tokens.min(limit).min(room);
+            (count >= least).then_some((count, entry.token_columns()))
         };
         let all = || self.entries_of(EntryKind::Prefill).filter_map(takes);
         let most_up_to = |budget: usize| {

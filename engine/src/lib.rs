@@ -61,7 +61,7 @@ pub use refusal::{Aftermath, Code, Exhausted, Holder, Refusal};
 pub use resources::{Amounts, Resource};
 pub use sequence::{LiveSequence, SequenceId};
 pub use settings::{Batching, Settings};
-pub use speculation::StepResults;
+pub use speculation::{RowResults, StepResults};
 pub use tlaloc_artifact::EntryKind;
 pub use work::{
     Arrival, BatchReport, Call, CallFailure, Generation, Outcome, Progress, Replies, Reply, Row,

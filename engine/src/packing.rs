@@ -48,6 +48,19 @@ pub trait StepSource {
     /// Whether someone reads the call's logits.
     fn wants_logits(&self) -> bool;
 
+    /// The call is launched already, as the step after the one before it.
+    fn chained(&self) -> bool {
+        false
+    }
+
+    /// Whether the step after the call can be launched before this one is read (sequence mode §17).
+    fn chains(&self) -> bool {
+        false
+    }
+
+    /// The step after the call is launched.
+    fn launched_next(&mut self) {}
+
     /// Fills the integer inputs of the call, every element (artifact format §7.5).
     ///
     /// # Panics

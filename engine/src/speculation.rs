@@ -19,17 +19,17 @@ pub struct StepResults<'a> {
 
 /// What a call gave one row.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RowResults<'a> {
+pub struct RowResults<'a> {
     /// The tokens that follow, 1 to `K + 1`.
     pub emitted: &'a [i32],
-    /// Proposals for those after them.
-    drafts: &'a [i32],
+    /// Proposals for those after them, `K`.
+    pub drafts: &'a [i32],
 }
 
 impl<'a> StepResults<'a> {
     /// Those of a row; none where they are not what a model can give: a token outside its vocabulary
     /// stands for logits that are not numbers.
-    pub(crate) fn row(self, row: usize, geometry: &Geometry) -> Option<RowResults<'a>> {
+    pub fn row(self, row: usize, geometry: &Geometry) -> Option<RowResults<'a>> {
         let drafts = geometry.draft_tokens();
         let accepted = usize::try_from(*self.accepted.get(row)?).ok()?;
         let next = self.next_tokens.get(row * (drafts + 1)..(row + 1) * (drafts + 1))?;
@@ -53,9 +53,7 @@ impl Sequence {
     pub fn take_results(&mut self, results: RowResults<'_>, verify: bool, geometry: &Geometry) {
         self.pending = results.emitted.last().copied();
         self.drafts.clear();
-        // What no embedding is of cannot be verified: any token does.
-        let legal = |&token: &i32| if geometry.has_token(token) { token } else { 0 };
-        self.drafts.extend(results.drafts.iter().map(legal));
+        self.drafts.extend(results.drafts.iter().map(|&draft| geometry.legal_draft(draft)));
         if verify {
             self.held.state_slots.swap(0, results.emitted.len());
         }
@@ -65,11 +63,10 @@ impl Sequence {
 /// Positions beyond a request's tokens that its calls write: drafts, and what the head keeps of its
 /// own proposals (artifact format §10.4).
 pub(crate) fn extra_positions(tokens: usize, verify: bool, geometry: &Geometry) -> usize {
-    match geometry.draft_tokens() {
+    match tokens {
         0 => 0,
-        _ if tokens == 0 => 0,
-        drafts if verify => 2 * drafts - 1,
-        drafts => drafts - 1,
+        _ if verify => geometry.beyond_decode(),
+        _ => geometry.beyond_prefill(),
     }
 }
 

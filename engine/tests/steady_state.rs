@@ -178,6 +178,10 @@ impl Streams {
                 }
             }
             self.verdicts.push_tokens(&self.tokens, false);
+            // Right where the next token is 3.
+            let proposals = [3; 3];
+            let own = self.scheduler.geometry().draft_tokens();
+            self.verdicts.propose(&proposals[..own]);
         }
         let compute_start = self.now;
         self.now += MS;
@@ -192,7 +196,7 @@ impl Streams {
 
 #[test]
 fn steps_of_generation_allocate_nothing() {
-    for model in MODELS {
+    for model in [Model::Full, Model::Windowed, Model::Linear, Model::Drafts] {
         for policy in [Policy::GuaranteedNoEvict, Policy::MaxUtilization] {
             for lookup in [false, true] {
                 for count in [1, 4, 64] {
@@ -205,7 +209,7 @@ fn steps_of_generation_allocate_nothing() {
                     let case = format!("{count} requests, {policy:?}, {lookup}, {model:?}");
                     assert_eq!(allocations, 0, "{case}");
                     let counts = streams.scheduler.counts();
-                    let drafts = lookup && model != Model::Linear;
+                    let drafts = model == Model::Drafts || lookup && model != Model::Linear;
                     assert_eq!(counts.drafts_accepted > 0, drafts, "{counts:?}");
                     assert_eq!(counts.running, count);
                 }

@@ -35,6 +35,22 @@ pub enum Error {
          export it with --verify-chunk, or set none"
     )]
     NoVerifyEntries,
+    /// A model with a draft head proposes by itself: set `speculation` to `none`.
+    #[error(
+        "the 'speculation' parameter is prompt_lookup, but the artifact has a draft head, whose own \
+         drafts are verified in every step; set none"
+    )]
+    OwnDrafts,
+    /// Prompts of a model with a draft head need prefill entries, and their drafts positions: export
+    /// the artifact with them.
+    #[error(
+        "the artifact has a draft head of {drafts} draft(s), but no prefill and decode entries that \
+         a prompt and its drafts fit into; export it with prefill entries and longer contexts"
+    )]
+    NoRoomForDrafts {
+        /// Drafts of a step.
+        drafts: usize,
+    },
     /// A recurrent state cannot be rolled back: set `speculation` to `none`.
     #[error(
         "the 'speculation' parameter is prompt_lookup, but the artifact has linear attention, whose \

@@ -76,6 +76,9 @@ pub enum NoToken {
     /// None can be chosen.
     #[error(transparent)]
     Sample(#[from] SampleError),
+    /// The model's programs chose none, as there is no largest logit.
+    #[error("the model's logits are not finite: its programs chose no token")]
+    NotFinite,
     /// It has no text.
     #[error(transparent)]
     Text(#[from] TextError),
@@ -209,6 +212,15 @@ impl Job {
                 write_logprobs(&mut self.delta.logprobs_json, chosen, choice.top, decode);
             }
         }
+        self.take(token, last, now)?;
+        Ok(token)
+    }
+
+    /// Takes the next token, as [`Job::choose`] does with the one that it chose.
+    ///
+    /// # Errors
+    /// Why it has no text.
+    pub fn take(&mut self, token: i32, last: bool, now: Nanos) -> Result<(), NoToken> {
         self.delta.ids.push(token);
         self.delta.generated += 1;
         self.progress.generated += 1;
@@ -217,7 +229,7 @@ impl Job {
         }
         self.progress.last_token = now;
         self.finish = self.end_of(token, last)?;
-        Ok(token)
+        Ok(())
     }
 
     /// Takes the token's text in, and says whether the output ends with it.

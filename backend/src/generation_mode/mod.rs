@@ -1,10 +1,12 @@
 //! Generation mode: a prompt comes in, text or tokens stream out, many requests share the machine.
 //!
 //! `intake` reads and checks a request on Triton's thread, for `instance`; through `inbox` it gets to
-//! `worker`, the instance thread, which drives the scheduler; `job` is a request in flight, which chooses its tokens and holds what its client has not
-//! seen; `reply` writes outputs. `words` is tokenizer and chat template, `config` what the model's
+//! `worker`, the instance thread, which drives the scheduler; `choice` is what the rows of a call are
+//! given, `job` a request in flight, which chooses its tokens and holds what its client has not seen;
+//! `reply` writes outputs. `words` is tokenizer and chat template, `config` what the model's
 //! configuration declares. Programs, pools and calls are `language`'s.
 
+mod choice;
 mod config;
 mod error;
 mod inbox;
@@ -17,7 +19,7 @@ mod worker;
 
 use std::sync::Arc;
 
-use tlaloc_artifact::Artifact;
+use tlaloc_engine::{EntryShape, Geometry};
 use tlaloc_generation::checkpoint;
 use tlaloc_generation::options::ModelFacts;
 use triton_backend::{MemoryUsage, ModelContext};
@@ -62,16 +64,17 @@ impl GenerationModel {
         let config = GenerationConfig::read(context.config())?;
         let drafts = settings.speculation != Speculation::None;
         let (artifact, _) = language::open(context, &settings.serving_manifest, drafts)?;
-        check_served(&artifact, &settings)?;
+        let geometry = Geometry::of(&artifact);
+        check_served(&geometry, &settings)?;
         let directory = context.version_directory();
         let words = if config.takes_text { Words::load(&directory)? } else { None };
         let end_ids = checkpoint::end_ids(&directory)?;
         let facts = ModelFacts {
             vocab_size: artifact.vocab_size(),
-            max_context: artifact.max_context(),
+            max_context: geometry.max_length(),
             has_tokenizer: words.is_some(),
             has_chat_template: words.as_ref().is_some_and(Words::has_template),
-            greedy_only: false,
+            greedy_only: geometry.drafts().is_some(),
         };
         let swaps = settings.max_utilization && settings.swap_space_mib > 0;
         let rows = if swaps { RowUse::Swap } else { RowUse::Scrub };
@@ -95,21 +98,21 @@ impl GenerationModel {
     }
 }
 
-/// Refuses what the artifact and the settings disagree on, and what this version does not serve.
-fn check_served(artifact: &Artifact, settings: &GenerationSettings) -> Result<(), Error> {
-    if artifact.draft_tokens() > 0 {
-        return Err(language::Error::Unserved {
-            manifest: settings.serving_manifest.clone().into(),
-            feature: "a draft head (tlaloc-serving-v5)",
-        }
-        .into());
+/// Refuses what the artifact and the settings disagree on, and what no prompt fits into.
+fn check_served(geometry: &Geometry, settings: &GenerationSettings) -> Result<(), Error> {
+    if let Some(drafts) = geometry.drafts()
+        && geometry.max_length() == 0
+    {
+        return Err(Error::NoRoomForDrafts { drafts: drafts.tokens });
     }
     if settings.speculation != Speculation::None {
-        let geometry = tlaloc_engine::Geometry::of(artifact);
-        if artifact.linear_state().is_some() {
+        if geometry.drafts().is_some() {
+            return Err(Error::OwnDrafts);
+        }
+        if geometry.num_state_slots().is_some() {
             return Err(Error::LinearAttention);
         }
-        if !geometry.entries().iter().any(tlaloc_engine::EntryShape::verifies) {
+        if !geometry.entries().iter().any(EntryShape::verifies) {
             return Err(Error::NoVerifyEntries);
         }
     }

@@ -3,19 +3,18 @@
 use std::sync::Arc;
 
 use slab::Slab;
-use tlaloc_engine::generation::{
-    Counts, End, Ended, Rejection, Scheduler, Step, Submission, Verdicts,
-};
+use tlaloc_engine::generation::{Counts, End, Ended, Rejection, Scheduler, Step, Submission};
 use tlaloc_engine::{CallFailure, Code, Level, Outcome, Ticket};
-use tlaloc_generation::sampler::{SampleError, Scratch};
+use tlaloc_generation::sampler::SampleError;
 use tracing::{debug, error, info};
 use triton_backend::{Error as Refused, Instance, Times, now_ns};
 
 use super::GenerationModel;
+use super::choice::{Choices, Given};
 use super::inbox::{Incoming, Shared};
 use super::job::{Job, NoToken};
 use crate::failpoint;
-use crate::language::{Executor, Logits, Rows, run_until_panic, withdraw};
+use crate::language::{Drafted, Executor, Logits, Rows, run_until_panic, withdraw};
 use crate::metrics::GenerationMetrics;
 
 /// What the instance thread owns.
@@ -37,18 +36,10 @@ pub struct Worker {
     received: Vec<Incoming>,
     /// Requests answered since the last look.
     answered: usize,
-    sampling: Sampled,
-}
-
-/// Memory for the rows of a call.
-#[derive(Default)]
-struct Sampled {
-    scratch: Scratch,
-    verdicts: Verdicts,
-    tokens: Vec<i32>,
-    /// The rows that sampled: their tickets, and why there is no token.
-    rows: Vec<(Ticket, Option<NoToken>)>,
+    choices: Choices,
     ended: Vec<Ended>,
+    /// What a model with a draft head gave.
+    drafted: Drafted,
 }
 
 /// What runs the requests.
@@ -84,7 +75,9 @@ impl Worker {
             held: Slab::new(),
             received: Vec::new(),
             answered: 0,
-            sampling: Sampled::default(),
+            choices: Choices::default(),
+            ended: Vec::new(),
+            drafted: Drafted::default(),
         }
     }
 
@@ -188,27 +181,29 @@ impl Worker {
         if self.panics {
             failpoint::panic();
         }
-        let (mut outcome, logits) = self.executor.run(&self.scheduler);
+        let (mut outcome, logits) = match self.scheduler.geometry().drafts() {
+            Some(_) => (self.executor.run_drafted(&mut self.scheduler, &mut self.drafted), None),
+            None => self.executor.run(&self.scheduler),
+        };
         let (start, end) = (outcome.compute_start, outcome.compute_end);
         let call = self.scheduler.call();
         let rows = call.rows().len();
         let tokens = call.rows().map(|row| row.tokens.len()).sum();
         self.metrics.calls.add(call.entry, rows, tokens, &outcome);
-        self.sampling.verdicts.clear();
-        self.sampling.rows.clear();
+        self.choices.clear();
         if outcome.result.is_ok()
-            && let Err(message) = self.sample(logits.as_ref(), &outcome)
+            && let Err(message) = self.choose(logits.as_ref(), &outcome)
         {
             outcome.result = Err(CallFailure::Copy { message });
         }
-        self.scheduler.complete(outcome, &self.sampling.verdicts);
+        self.scheduler.complete(outcome, &self.choices.verdicts);
         // Before the answers: whoever has one finds it counted.
         self.show();
-        let mut rows_sampled = std::mem::take(&mut self.sampling.rows);
-        for (ticket, failure) in rows_sampled.drain(..) {
+        let mut chosen = std::mem::take(&mut self.choices.rows);
+        for (ticket, failure) in chosen.drain(..) {
             self.deliver(ticket, failure);
         }
-        self.sampling.rows = rows_sampled;
+        self.choices.rows = chosen;
         let times = Times { start, compute_start: start, compute_end: end, end: now_ns() };
         self.reports.report_batch(rows as u64, times);
     }
@@ -219,60 +214,18 @@ impl Worker {
         self.metrics.show(self.scheduler.counts(), &mut self.counted, inbox);
     }
 
-    /// Chooses the next tokens of the call's rows.
-    fn sample(&mut self, logits: Option<&Logits>, outcome: &Outcome) -> Result<(), String> {
-        let Sampled { scratch, verdicts, tokens, rows, .. } = &mut self.sampling;
-        let (held, geometry, call) =
-            (&mut self.held, self.scheduler.geometry(), self.scheduler.call());
-        let columns = geometry.entries().get(call.entry).map_or(1, |entry| entry.logits_columns);
-        let row_bytes = geometry.vocab_size() * size_of::<f32>();
-        let now = now_ns();
-        let mut choose = |bytes: &[u8]| {
-            for (index, row) in call.rows().enumerate() {
-                let Some(job) = held.get_mut(key(row.ticket)) else {
-                    verdicts.push_none();
-                    continue;
-                };
-                job.ran(outcome.compute_start, outcome.compute_end);
-                if !row.samples {
-                    verdicts.push_none();
-                    continue;
-                }
-                let drafts = row.tokens.get(row.tokens.len() - row.drafts..).unwrap_or_default();
-                let first = (index + 1) * columns - 1 - row.drafts;
-                tokens.clear();
-                let previous = job.last_token();
-                let mut failure = None;
-                for column in 0..=row.drafts {
-                    let at = (first + column) * row_bytes;
-                    let logits = bytes.get(at..at + row_bytes).unwrap_or_default();
-                    let last = column + 1 == row.remaining;
-                    match job.choose(logits, last, now, scratch) {
-                        Ok(token) => tokens.push(token),
-                        Err(error) => failure = Some(error),
-                    }
-                    let right =
-                        drafts.get(column).is_some_and(|draft| tokens.last() == Some(draft));
-                    if failure.is_some() || job.is_finished() || !right {
-                        break;
-                    }
-                }
-                self.metrics.tokens(job.arrival(), previous, now, tokens.len());
-                job.drafted(row.drafts, tokens.len().saturating_sub(1));
-                match failure {
-                    None => verdicts.push_tokens(tokens, job.is_finished()),
-                    Some(_) => verdicts.push_failed(),
-                }
-                rows.push((row.ticket, failure));
-            }
+    /// Chooses the next tokens of the rows of a call that ran.
+    fn choose(&mut self, logits: Option<&Logits>, outcome: &Outcome) -> Result<(), String> {
+        let Worker { choices, scheduler, held, metrics, drafted, .. } = self;
+        let mut choose = |given: Given<'_>| {
+            choices.choose(given, scheduler, held, metrics, outcome);
         };
-        match logits {
-            Some(logits) => logits.with_bytes(choose),
-            None => {
-                choose(&[]);
-                Ok(())
-            }
+        match (scheduler.geometry().drafts(), logits) {
+            (Some(_), _) => choose(Given::Step(drafted.results())),
+            (None, Some(logits)) => logits.with_bytes(|bytes| choose(Given::Logits(bytes)))?,
+            (None, None) => choose(Given::Logits(&[])),
         }
+        Ok(())
     }
 
     /// Sends what a request has after a call.
@@ -308,7 +261,7 @@ impl Worker {
 
     /// Answers requests that ended without a token.
     fn answer_ended(&mut self) {
-        let mut ended = std::mem::take(&mut self.sampling.ended);
+        let mut ended = std::mem::take(&mut self.ended);
         ended.extend(self.scheduler.ended());
         self.show();
         for ended in ended.drain(..) {
@@ -343,7 +296,7 @@ impl Worker {
             );
             job.fail(error, &self.reports);
         }
-        self.sampling.ended = ended;
+        self.ended = ended;
     }
 
     fn tell_events(&mut self) {
@@ -357,7 +310,8 @@ impl Worker {
     }
 }
 
-fn key(ticket: Ticket) -> usize {
+/// Where a request's job is.
+pub fn key(ticket: Ticket) -> usize {
     usize::try_from(ticket.0).unwrap_or(usize::MAX)
 }
 

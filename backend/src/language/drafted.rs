@@ -2,7 +2,7 @@
 //! before the one before them is read (sequence mode §17).
 
 use tlaloc_artifact::{InputRole, OutputRole};
-use tlaloc_engine::{CallFailure, Engine, Outcome, StepResults, StepSource};
+use tlaloc_engine::{CallFailure, Outcome, StepResults, StepSource};
 use tlaloc_pjrt::{Argument, Buffer, ElementType, Error, Pending};
 use triton_backend::now_ns;
 
@@ -62,21 +62,21 @@ impl Drafted {
 }
 
 impl Executor {
-    /// Runs the engine's current call, or takes what was launched of it; `drafted` then has its
-    /// results. Where the engine allows it, the step after it is launched before it is awaited.
-    pub fn run_drafted(&mut self, engine: &mut Engine, drafted: &mut Drafted) -> Outcome {
-        let (index, rows, begin) = (engine.entry(), engine.rows(), now_ns());
+    /// Runs the current call of `steps`, or takes what was launched of it; `drafted` then has its
+    /// results. Where `steps` allows it, the step after it is launched before it is awaited.
+    pub fn run_drafted(&mut self, steps: &mut impl StepSource, drafted: &mut Drafted) -> Outcome {
+        let (index, rows, begin) = (steps.entry(), steps.rows(), now_ns());
         let model = self.model().clone();
         let program = &model.programs[index];
         // A step that is not this call is waited for: this one's inputs may be in the memory that it
         // reads.
-        let next = drafted.next.take().filter(|_| engine.call().chained);
+        let next = drafted.next.take().filter(|_| steps.chained());
         let chained = next.is_some();
         let launched = match next {
             Some(Next { pending, .. }) => {
                 Ok(Launched { pending, begin, filled: begin, launched: begin })
             }
-            None => self.launch(engine, begin),
+            None => self.launch(steps, begin),
         };
         let Launched { mut pending, begin, filled, launched } = match launched {
             Ok(launched) => launched,
@@ -84,13 +84,13 @@ impl Executor {
         };
 
         let mut refused = None;
-        if self.donates() && engine.chains() {
+        if self.donates() && steps.chains() {
             if !chained {
                 self.take_pools(index, &mut pending);
             }
-            match self.launch_next(index, engine, &mut pending, &mut drafted.tables) {
+            match self.launch_next(index, steps, &mut pending, &mut drafted.tables) {
                 Ok(next) => {
-                    engine.launched_next();
+                    steps.launched_next();
                     drafted.next = Some(next);
                 }
                 Err(error) => refused = Some(error),
@@ -128,7 +128,7 @@ impl Executor {
     fn launch_next(
         &mut self,
         index: usize,
-        engine: &Engine,
+        steps: &impl StepSource,
         call: &mut Pending,
         tables: &mut Vec<i32>,
     ) -> Result<Next, Error> {
@@ -141,7 +141,7 @@ impl Executor {
                 Some(buffer) => buffer,
                 // Memory that is shared by all calls is still being read.
                 None => {
-                    block_tables(program, engine, tables);
+                    block_tables(program, steps, tables);
                     let bytes = bytemuck::cast_slice(tables);
                     model.client.upload(ElementType::I32, &step.dims, bytes)?
                 }

@@ -26,14 +26,6 @@ pub enum Error {
         /// What disagrees.
         reason: String,
     },
-    /// The artifact needs what this version does not serve.
-    #[error("{manifest}: {feature} is not served by this version of the backend", manifest = manifest.display())]
-    Unserved {
-        /// The manifest.
-        manifest: PathBuf,
-        /// What it needs.
-        feature: &'static str,
-    },
     /// No setting names a plugin.
     #[error("tlaloc backend: {0}")]
     NoPlugin(#[from] crate::device::NoPlugin),
@@ -116,7 +108,6 @@ impl Error {
             | Error::Trial { .. }
             | Error::Rows { .. }
             | Error::NoDevice(_) => Code::InvalidArgument,
-            Error::Unserved { .. } => Code::Unsupported,
             Error::NoPlugin(_) | Error::Device(_) | Error::Thread(_) | Error::Swap { .. } => {
                 Code::Unavailable
             }

@@ -11,7 +11,7 @@ impl State {
     /// Whether a request can ever run, and may wait for it.
     pub fn check(&self, submission: &Submission, stopping: bool) -> Result<(), Rejection> {
         let (prompt, max_tokens) = (submission.prompt.len(), submission.max_tokens);
-        let max_context = self.geometry.max_context();
+        let max_context = self.geometry.max_length();
         let instance = || self.settings.instance.clone();
         if prompt == 0 {
             return Err(Rejection::EmptyPrompt);
@@ -26,7 +26,7 @@ impl State {
         if capacity > max_context {
             return Err(Rejection::ContextExceeded { prompt, max_tokens, max_context });
         }
-        let needs = Amounts::lacking(capacity, &Held::default(), &self.geometry);
+        let needs = self.lacking(&Held::default(), capacity);
         let total = self.resources.total();
         if let Some(resource) = needs.beyond(total) {
             return Err(Rejection::NeverFits {
@@ -53,7 +53,7 @@ impl State {
     pub fn make_room(&mut self) -> Option<Moving> {
         let next = |state: &State, key: RequestKey| {
             let request = &state.requests[key];
-            state.lacking(request, request.computed + 1)
+            state.lacking(&request.held, request.computed + 1)
         };
         let mut needs = Amounts::default();
         for key in self.running.iter() {
@@ -80,12 +80,12 @@ impl State {
     fn preempt(&mut self, key: RequestKey, moving: &mut Moving) {
         let request = &mut self.requests[key];
         self.running.remove(request.rank);
-        request.forget_drafts();
         let blocks = self.geometry.blocks_for(request.computed);
         let rows = Amounts {
             pages: blocks,
             ring_pages: request.held.ring.len().min(blocks),
-            state_slots: request.held.state_slots.len(),
+            // The first has its state. A verify step writes the others before it reads them.
+            state_slots: request.held.state_slots.len().min(1),
         };
         // There and back again.
         let swap = self.move_cost.cost(2 * rows.sum());
@@ -112,9 +112,9 @@ impl State {
     /// Gives every running request what its next token needs: [`State::make_room`] has seen to it.
     pub fn grow(&mut self) {
         for key in self.running.iter() {
-            let request = &mut self.requests[key];
-            let needs = Amounts::lacking(request.computed + 1, &request.held, &self.geometry);
-            self.resources.take(needs, &mut request.held);
+            let request = &self.requests[key];
+            let needs = self.lacking(&request.held, request.computed + 1);
+            self.resources.take(needs, &mut self.requests[key].held);
         }
     }
 
@@ -125,7 +125,7 @@ impl State {
         while self.running.len() + moving.requests.len() < self.settings.max_running.max(1) {
             let Some(key) = self.preempted.first().or_else(|| self.waiting.first()) else { break };
             let request = &self.requests[key];
-            let needs = self.lacking(request, self.reserved(request));
+            let needs = self.lacking(&request.held, self.reserved(request));
             if self.resources.short_of(needs).is_some() {
                 break;
             }
@@ -144,7 +144,8 @@ impl State {
                 }
                 Stage::Waiting | Stage::Running => {
                     self.waiting.remove(request.rank);
-                    let drafts = self.lookup.map_or(0, |lookup| lookup.max_drafts);
+                    let looked_up = self.lookup.map_or(0, |lookup| lookup.max_drafts);
+                    let drafts = looked_up.max(self.geometry.draft_tokens());
                     request.tokens.reserve_exact(request.max_tokens + drafts);
                     if self.lookup.is_some() {
                         request.lookup.reserve(request.prompt + request.max_tokens);

@@ -43,7 +43,8 @@ pub struct Row<'a> {
     /// Tokens that the call takes in.
     pub tokens: &'a [i32],
     /// How many of the last tokens are drafts. The logits of a row are those of its last
-    /// `drafts + 1` tokens, in the last logits columns of its entry.
+    /// `drafts + 1` tokens, in the last logits columns of its entry; a model with a draft head gives
+    /// [`StepResults`](crate::StepResults) instead.
     pub drafts: usize,
     /// The row has all tokens of the request: what comes next is to be sampled.
     pub samples: bool,

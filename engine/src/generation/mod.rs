@@ -23,6 +23,10 @@
 //! it is what the next call takes in. A preempted request therefore goes on exactly where it
 //! stopped, from its tokens (recompute) or from its pages in host memory (swap).
 //!
+//! A model with a draft head proposes tokens in each call ([`Verdicts::propose`]). They stand behind
+//! the request's tokens until its next call, a decode call that verifies them; a single token
+//! without them is prefilled.
+//!
 //! | Module | What changes there |
 //! |---|---|
 //! | `settings` | how an instance is run |

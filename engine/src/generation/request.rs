@@ -48,7 +48,8 @@ pub(super) struct Request {
     pub deadline: Option<Nanos>,
     pub cancelled: bool,
     pub stage: Stage,
-    /// The prompt, what was generated, and the drafts of the current call.
+    /// The prompt, what was generated, and drafts: those of the current call, or with a draft head
+    /// those of the next one.
     pub tokens: Vec<i32>,
     /// How many of the last tokens are drafts.
     pub drafts: usize,
@@ -126,6 +127,12 @@ impl Request {
     /// All its positions are known to be finite.
     pub fn is_finite(&self) -> bool {
         self.finite == self.computed
+    }
+
+    /// The model's own drafts after its tokens, which the next call verifies.
+    pub fn propose(&mut self, drafts: impl ExactSizeIterator<Item = i32>) {
+        self.drafts = drafts.len();
+        self.tokens.extend(drafts);
     }
 
     pub fn forget_drafts(&mut self) {

@@ -61,11 +61,12 @@ impl Round {
             rows.extend(self.decodes.drain(..).rev().map(row));
             return Some(entry);
         }
-        let context = state.requests[*self.decodes.last()?].computed + 1;
+        let longest = state.requests[*self.decodes.last()?].computed;
+        let context = longest + 1 + geometry.beyond_decode();
         let count = geometry.max_decode_batch_at(context).min(self.decodes.len());
         let first = self.decodes.len() - count;
         rows.extend(self.decodes.drain(first..).rev().map(row));
-        geometry.choose(EntryKind::Decode, count, context, 1)
+        geometry.choose(EntryKind::Decode, count, context, 1 + geometry.draft_tokens())
     }
 
     /// The oldest prompt, and others whose chunks it costs no more to run with it than alone.
@@ -76,12 +77,11 @@ impl Round {
         let mut call: Option<Prefill> = None;
         for key in state.running.iter() {
             let request = &requests[key];
-            let (start, left) = (request.computed, request.left());
             // The oldest prompt goes on whatever its call costs.
             let anyway = call.is_none() && !self.prefilled;
-            let chunk = geometry.prefill_chunk(start, left, budget, anyway);
-            let alone = chunk.and_then(|(count, columns)| {
-                Prefill::of(geometry, 1, start + count, count, columns)
+            let alone = chunk(geometry, request, budget, anyway).and_then(|(count, columns)| {
+                let reach = request.computed + count + geometry.beyond_prefill();
+                Prefill::of(geometry, 1, reach, count, columns)
             });
             let Some(alone) = alone else { continue };
             let row = CallRow { request: key, count: alone.tokens };
@@ -150,5 +150,17 @@ impl Prefill {
 
 /// Some prefill call takes tokens of a request. Otherwise it goes with the decodes.
 fn has_chunk(geometry: &Geometry, request: &Request) -> bool {
-    geometry.prefill_chunk(request.computed, request.left(), 0, true).is_some()
+    chunk(geometry, request, 0, true).is_some()
+}
+
+/// As [`Geometry::prefill_chunk`], of a request. Drafts are verified by decode calls.
+fn chunk(
+    geometry: &Geometry,
+    request: &Request,
+    budget: usize,
+    anyway: bool,
+) -> Option<(usize, usize)> {
+    let alone = request.drafts == 0;
+    let chunk = || geometry.prefill_chunk(request.computed, request.left(), budget, anyway);
+    alone.then(chunk).flatten()
 }

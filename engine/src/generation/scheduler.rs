@@ -248,14 +248,14 @@ impl Scheduler {
         }
         request.computed += row.count - drafts;
         if request.computed == length {
-            let tokens = match sampled {
-                Sampled::Tokens { tokens, finished } if !tokens.is_empty() => {
+            let next = match sampled {
+                Sampled::Tokens { tokens, drafts: proposed, finished } if !tokens.is_empty() => {
                     let count = tokens.len().min(drafts + 1).min(request.remaining());
-                    Some((&tokens[..count], finished))
+                    Some((&tokens[..count], proposed, finished))
                 }
                 _ => None,
             };
-            let Some((tokens, finished)) = tokens else {
+            let Some((tokens, proposed, finished)) = next else {
                 state.remove(row.request, true);
                 self.round.forget(row.request);
                 return;
@@ -274,6 +274,15 @@ impl Scheduler {
                 state.remove(row.request, false);
                 self.round.forget(row.request);
                 return;
+            }
+            let slots = &mut request.held.state_slots;
+            if drafts > 0 && !slots.is_empty() {
+                // Each token of a verify step left the state after it in a slot of its own.
+                slots.swap(0, accepted + 1);
+            }
+            if proposed.len() == state.geometry.draft_tokens() {
+                let legal = |&draft: &i32| state.geometry.legal_draft(draft);
+                request.propose(proposed.iter().map(legal));
             }
         }
         if let Some(lookup) = state.lookup {
@@ -401,11 +410,9 @@ impl StepSource for Scheduler {
     }
 
     fn pack(&self, inputs: StepInputs<'_>) {
-        let rows = self.call().rows().map(|row| PackedRow {
-            position: row.position,
-            tokens: row.tokens,
-            drafts: &[],
-            held: row.held,
+        let rows = self.call().rows().map(|row| {
+            let (tokens, drafts) = row.tokens.split_at(row.tokens.len() - row.drafts);
+            PackedRow { position: row.position, tokens, drafts, held: row.held }
         });
         packing::pack(&self.state.geometry, self.entry, rows, inputs);
     }

@@ -3,7 +3,7 @@
 use super::costs::Rate;
 use super::counts::Counts;
 use super::line::{Line, Running};
-use super::request::{Request, RequestKey, Requests, Stage};
+use super::request::{RequestKey, Requests, Stage};
 use super::{End, Ended, Event, Failure, Preemption, PromptLookup, Settings};
 use crate::resources::{Held, Resources};
 use crate::{Amounts, Geometry, Nanos};
@@ -69,9 +69,10 @@ impl State {
         }
     }
 
-    /// What a request lacks to have `length` positions.
-    pub fn lacking(&self, request: &Request, length: usize) -> Amounts {
-        Amounts::lacking(length, &request.held, &self.geometry)
+    /// What a request that holds `held` lacks for a decode call that makes it `length` tokens long,
+    /// and so for any call before it.
+    pub fn lacking(&self, held: &Held, length: usize) -> Amounts {
+        Amounts::lacking(length + self.geometry.beyond_decode(), held, &self.geometry)
     }
 
     /// A request ends, and its owner is told.

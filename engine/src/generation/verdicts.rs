@@ -4,13 +4,14 @@
 #[derive(Clone, Debug, Default)]
 pub struct Verdicts {
     verdicts: Vec<Verdict>,
+    /// Of each row its tokens, and drafts after them.
     tokens: Vec<i32>,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Verdict {
     None,
-    Tokens { end: usize, finished: bool },
+    Tokens { tokens: usize, drafts: usize, finished: bool },
     Failed,
 }
 
@@ -19,8 +20,8 @@ enum Verdict {
 pub(super) enum Sampled<'a> {
     /// Nothing was sampled.
     Nothing,
-    /// These tokens come next.
-    Tokens { tokens: &'a [i32], finished: bool },
+    /// These tokens come next, and perhaps these after them.
+    Tokens { tokens: &'a [i32], drafts: &'a [i32], finished: bool },
     /// The row is of no use.
     Failed,
 }
@@ -47,7 +48,17 @@ impl Verdicts {
     /// ends with the last of the tokens that it asked for.
     pub fn push_tokens(&mut self, tokens: &[i32], finished: bool) {
         self.tokens.extend_from_slice(tokens);
-        self.verdicts.push(Verdict::Tokens { end: self.tokens.len(), finished });
+        self.verdicts.push(Verdict::Tokens { tokens: tokens.len(), drafts: 0, finished });
+    }
+
+    /// Of the same row, if the model has a draft head: what that proposes for the tokens after
+    /// those, [`Geometry::draft_tokens`](crate::Geometry::draft_tokens) of them. Without them the
+    /// request's next token is taken in alone.
+    pub fn propose(&mut self, proposed: &[i32]) {
+        if let Some(Verdict::Tokens { drafts, .. }) = self.verdicts.last_mut() {
+            *drafts += proposed.len();
+            self.tokens.extend_from_slice(proposed);
+        }
     }
 
     /// Of a row whose logits are not finite or which could not be sampled: the request ends, and
@@ -62,10 +73,10 @@ impl Verdicts {
         let given = self.verdicts.iter().map(move |verdict| match *verdict {
             Verdict::None => Sampled::Nothing,
             Verdict::Failed => Sampled::Failed,
-            Verdict::Tokens { end, finished } => {
-                let tokens = &self.tokens[start..end];
-                start = end;
-                Sampled::Tokens { tokens, finished }
+            Verdict::Tokens { tokens, drafts, finished } => {
+                let (tokens, drafts) = self.tokens[start..start + tokens + drafts].split_at(tokens);
+                start += tokens.len() + drafts.len();
+                Sampled::Tokens { tokens, drafts, finished }
             }
         });
         given.chain(std::iter::repeat(Sampled::Nothing))

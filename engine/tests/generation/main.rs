@@ -6,6 +6,7 @@ mod admission;
 mod batching;
 mod drafts;
 mod failures;
+mod own_drafts;
 mod preemption;
 #[path = "../support/mod.rs"]
 mod support;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tlaloc_engine::EntryShape;
+use tlaloc_engine::{EntryKind, EntryShape};
 
 use crate::support::check;
 
@@ -23,7 +23,7 @@ impl Gaps {
     /// A call ran. Between two tokens of a request nobody decodes more than twice (late in one
     /// round, early in the next), and prefill calls keep to the budget or there is only one.
     pub fn call(&mut self, shape: &EntryShape, rows: &[u64], budget: usize) -> Result<(), String> {
-        let prefill = shape.tokens > 1 && !shape.verifies();
+        let prefill = shape.kind == EntryKind::Prefill && !shape.verifies();
         for (ticket, since) in &mut self.0 {
             if prefill {
                 since.prefills.push(shape.batch * shape.tokens);

@@ -65,7 +65,7 @@ fn wrong_rules_are_noticed() {
 
 #[test]
 fn faults_are_noticed() {
-    notice_faults(&Sabotage::ALL, 2_000, |seed, sabotage| {
+    notice_faults(&Sabotage::ALL, 4_000, |seed, sabotage| {
         let (world, result) = simulate(seed, fault(sabotage), false);
         (world.faulted, result)
     });

@@ -78,6 +78,18 @@ mutations! {
     /// Drafts take no new pages.
     DraftsTakeNoPages,
 
+    // Draft heads.
+    /// Requests hold no pages beyond their tokens.
+    NoPagesForDrafts,
+    /// Prefill entries reach no further than their tokens.
+    PrefillWithoutProposals,
+    /// Decode entries reach no further than the drafts that they verify.
+    VerifyWithoutProposals,
+    /// A request's state stays where it was before a verify step.
+    StateStays,
+    /// A request that was in host memory has no drafts.
+    DraftsForgottenOnTheWay,
+
     // Failures.
     /// What a row that is not finite held goes to others as it is.
     NotFiniteStays,

@@ -1,9 +1,9 @@
 //! What a schedule is about: a model, an instance, its requests, and how much goes wrong.
 
 use tlaloc_engine::generation::{Policy, PromptLookup, Settings};
-use tlaloc_engine::{Amounts, Geometry, Nanos, WindowedPools};
+use tlaloc_engine::{Amounts, Drafts, Geometry, Nanos, WindowedPools};
 
-use crate::support::{MS, Random, US, entries, with_verify};
+use crate::support::{MS, Random, US, entries, verifying, with_verify};
 
 /// Token ids are below this.
 pub const VOCABULARY: usize = 1_000;
@@ -57,6 +57,22 @@ pub fn model(history: &[i32]) -> i32 {
     }
 }
 
+/// What a draft head takes for that: it is wrong at times, and proposes no token that is not finite.
+fn head(history: &[i32]) -> i32 {
+    let token = model(history);
+    let wrong = history.iter().sum::<i32>() % 5 == 0 || token == POISON;
+    if wrong { 1 + token % 900 } else { token }
+}
+
+/// Its proposals for the `count` tokens after `history`.
+pub fn proposals(history: &[i32], count: usize) -> Vec<i32> {
+    let mut ahead = history.to_vec();
+    for _ in 0..count {
+        ahead.push(head(&ahead));
+    }
+    ahead.split_off(history.len())
+}
+
 impl Scenario {
     pub fn new(random: &mut Random) -> Scenario {
         let block_size = random.pick(&[1, 2, 3, 4]);
@@ -86,7 +102,9 @@ impl Scenario {
             swap_pages,
             lookup,
         };
-        let plans = plans(random, geometry.max_context());
+        // Some ask for what a draft head leaves no room for.
+        let beyond = if random.chance(90) { (2 * geometry.draft_tokens()).max(1) - 1 } else { 0 };
+        let plans = plans(random, geometry.max_context().saturating_sub(beyond).max(1));
         Scenario {
             geometry,
             settings,
@@ -163,6 +181,9 @@ fn geometry(random: &mut Random, block_size: usize) -> Geometry {
     let blocks = 1 + random.pick(&[most - 1, most, most, most, most + 1, most + 2, 2 * most, 40]);
     let mut geometry = Geometry::new(VOCABULARY, blocks, block_size, vec![], shapes);
     let class = random.below(8);
+    if class == 7 {
+        return with_drafts(random, geometry);
+    }
     if matches!(class, 0..=2 | 6) {
         let window = random.pick(&[1, 2, 5, 8]);
         let least = window.min(geometry.max_context()).div_ceil(block_size);
@@ -174,4 +195,15 @@ fn geometry(random: &mut Random, block_size: usize) -> Geometry {
         geometry = geometry.with_state_slots(random.pick(&[1, 2, 3, 8]));
     }
     geometry
+}
+
+/// Gives a model a draft head, and linear attention, as such models have.
+fn with_drafts(random: &mut Random, geometry: Geometry) -> Geometry {
+    let drafts = Drafts { tokens: random.pick(&[1, 2, 3]), chained: random.chance(50) };
+    let (blocks, block_size) = (geometry.num_blocks(), geometry.block_size());
+    let shapes = verifying(geometry.entries().to_vec(), drafts.tokens);
+    let slots = random.pick(&[1, 2, 3, 8]) * (drafts.tokens + 2) + random.below(2);
+    Geometry::new(VOCABULARY, blocks, block_size, vec![], shapes)
+        .with_state_slots(slots)
+        .with_drafts(drafts)
 }

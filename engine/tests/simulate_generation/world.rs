@@ -66,7 +66,7 @@ pub struct World {
 const MOST_STEPS: usize = 400;
 
 /// All that a world tells apart.
-pub const EVERYTHING: [&str; 31] = [
+pub const EVERYTHING: [&str; 35] = [
     "cancelled",
     "copy failed",
     "draft accepted",
@@ -80,12 +80,16 @@ pub const EVERYTHING: [&str; 31] = [
     "move failed",
     "no tokens",
     "never fits",
+    "own draft accepted",
+    "own draft rejected",
+    "own drafts swapped",
     "pools lost",
     "pools missing",
     "pools restored",
     "preempted by recompute",
     "preempted by swap",
     "preempted unseen",
+    "prefill of one token",
     "prompt too long",
     "queue full",
     "context exceeded",
@@ -286,6 +290,10 @@ impl World {
                         Preemption::Recompute => "preempted by recompute",
                         Preemption::Swap => "preempted by swap",
                     });
+                    let own_drafts = self.scheduler.geometry().drafts().is_some();
+                    if own_drafts && *by == Preemption::Swap {
+                        self.saw("own drafts swapped");
+                    }
                     let client = self.clients.get(&ticket.0);
                     if client.is_some_and(|client| client.stream.is_empty()) {
                         self.saw("preempted unseen");

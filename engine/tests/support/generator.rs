@@ -43,6 +43,8 @@ pub struct Generator {
     pub poison: Option<i32>,
     /// What comes next; by default [`toy`].
     pub model: fn(&[i32], usize) -> i32,
+    /// What a draft head takes for that; by default it is always right.
+    pub head: fn(&[i32], usize) -> i32,
     verdicts: Verdicts,
 }
 
@@ -64,6 +66,7 @@ impl Generator {
             events: Vec::new(),
             poison: None,
             model: toy,
+            head: toy,
             verdicts: Verdicts::new(),
         }
     }
@@ -178,7 +181,9 @@ impl Generator {
                     self.ends.insert(row.ticket.0, "failed row".to_owned());
                     continue;
                 }
-                assert!(row.drafts < shape.logits_columns && row.drafts < row.remaining);
+                let own = self.scheduler.geometry().draft_tokens();
+                let looked_up = row.drafts < shape.logits_columns && row.drafts < row.remaining;
+                assert!(looked_up || row.drafts == own);
                 let mut tokens = Vec::new();
                 for column in answer.len() - row.drafts..=answer.len() {
                     let token = (self.model)(&answer[..column], vocabulary);
@@ -187,8 +192,15 @@ impl Generator {
                         break;
                     }
                 }
-                let finished = tokens.len() == row.remaining;
+                // What the device accepts beyond the end is the scheduler's to leave out.
                 self.verdicts.push_tokens(&tokens, false);
+                let mut ahead = [&answer[..answer.len() - row.drafts], &tokens].concat();
+                for _ in 0..own {
+                    ahead.push((self.head)(&ahead, vocabulary));
+                }
+                self.verdicts.propose(&ahead[ahead.len() - own..]);
+                tokens.truncate(row.remaining);
+                let finished = tokens.len() == row.remaining;
                 self.streams.entry(row.ticket.0).or_default().extend(tokens);
                 if finished {
                     self.ends.insert(row.ticket.0, "finished".to_owned());

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::key::Key;
 use super::reply::REPLIES;
+use super::request::GREEDY;
 use super::table::TABLE;
 
 /// The table of keys as Markdown, for `docs/generation.md`.
@@ -66,10 +67,16 @@ pub fn reply_markdown() -> String {
     text
 }
 
-/// Keys and defaults, one pair a line.
-pub fn defaults() -> Vec<String> {
+/// Keys and defaults, one pair a line; with `greedy_only` those of models whose programs choose the
+/// tokens.
+pub fn defaults(greedy_only: bool) -> Vec<String> {
     let with_default = TABLE.iter().filter(|key| !key.default.is_empty());
-    with_default.map(|key| format!("{} = {}", key.name, key.default)).collect()
+    with_default
+        .map(|key| match key.name {
+            "temperature" if greedy_only => format!("{} = {GREEDY:?}", key.name),
+            name => format!("{name} = {}", key.default),
+        })
+        .collect()
 }
 
 fn tensor(key: &Key) -> String {

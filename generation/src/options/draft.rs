@@ -4,7 +4,9 @@ use super::error::Error;
 use super::key::LogProbabilities;
 use super::model::ModelFacts;
 use super::reply::{Reply, Wants};
-use super::request::{DEFAULT_MAX_TOKENS, EndId, GenerationOptions, GenerationRequest, Prompt};
+use super::request::{
+    DEFAULT_MAX_TOKENS, EndId, GREEDY, GenerationOptions, GenerationRequest, Prompt,
+};
 use super::value::Value;
 use crate::template::Messages;
 
@@ -39,7 +41,7 @@ impl Draft {
         self.check_end()?;
         let reported = self.log_probabilities()?;
         // A model that only chooses greedily does so by default.
-        let default = if model.greedy_only { 0.0 } else { self.options.temperature };
+        let default = if model.greedy_only { GREEDY } else { self.options.temperature };
         self.options.temperature = self.temperature.unwrap_or(default);
         if model.greedy_only {
             self.check_greedy()?;

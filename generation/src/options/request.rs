@@ -13,6 +13,9 @@ use crate::template::Messages;
 /// Tokens generated when `max_tokens` is absent, if the context has room for them.
 pub const DEFAULT_MAX_TOKENS: usize = 16;
 
+/// The temperature of the most probable token.
+pub(super) const GREEDY: f32 = 0.0;
+
 /// One request: everything in it is inside its range, and no combination of it is unsupported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GenerationRequest {

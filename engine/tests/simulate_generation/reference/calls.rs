@@ -70,12 +70,19 @@ impl Reference {
     /// The most tokens of a request, at least two, that a prefill entry of up to `budget` columns
     /// takes. If there is none, `anyway` asks for the fewest columns that there are.
     fn chunk(&self, request: &Request, budget: usize, anyway: bool) -> Option<(usize, usize)> {
+        if !request.drafts.is_empty() {
+            return None;
+        }
         let start = request.computed;
         let limit = request.left().min(self.ring_room(start));
-        let fits =
-            |count: usize, budget| self.prefill_entry(1, start + count, count, budget).is_some();
+        let fits = |count: usize, budget| {
+            let reach = self.prefill_reach(start + count);
+            self.prefill_entry(1, reach, count, budget).is_some()
+        };
+        // With a draft head decode entries verify: single tokens are prefilled, too.
+        let least = if self.geometry.draft_tokens() > 0 { 1 } else { 2 };
         let longest = |budget| {
-            let mut counts = (2..=limit).rev();
+            let mut counts = (least..=limit).rev();
             if self.wrong(Mutation::LongestChunkOrNone) {
                 return counts.next().filter(|count| fits(*count, budget));
             }
@@ -89,6 +96,16 @@ impl Reference {
             budgets.extend(columns);
         }
         budgets.into_iter().find_map(|budget| Some((longest(budget)?, budget)))
+    }
+
+    /// Positions that a prefill call up to `end` writes: a draft head keeps some of its proposals.
+    fn prefill_reach(&self, end: usize) -> usize {
+        let drafts = self.geometry.draft_tokens();
+        match drafts {
+            0 => end,
+            _ if self.wrong(Mutation::PrefillWithoutProposals) => end,
+            drafts => end + drafts - 1,
+        }
     }
 
     pub(super) fn next_call(&mut self) -> Option<Call> {
@@ -111,7 +128,13 @@ impl Reference {
         for count in (1..=round.decodes.len()).rev() {
             let first = round.decodes.len() - count;
             let tickets = &round.decodes[first..];
-            let context = |ticket: &u64| self.requests[self.index(*ticket)].computed + 1;
+            let drafts = self.geometry.draft_tokens();
+            let writes = match drafts {
+                0 => 1,
+                drafts if self.wrong(Mutation::VerifyWithoutProposals) => drafts + 1,
+                drafts => 2 * drafts,
+            };
+            let context = |ticket: &u64| self.requests[self.index(*ticket)].computed + writes;
             let context = tickets.iter().map(context).max()?;
             let entry = self.entry(|entry| {
                 entry.kind == EntryKind::Decode && entry.batch >= count && entry.context >= context
@@ -139,7 +162,8 @@ impl Reference {
         }
         let alone = |request: &Request, anyway: bool| {
             let (count, most) = self.chunk(request, budget, anyway)?;
-            let entry = self.prefill_entry(1, request.computed + count, count, most)?;
+            let reach = self.prefill_reach(request.computed + count);
+            let entry = self.prefill_entry(1, reach, count, most)?;
             Some((request.ticket, count, entry))
         };
         let first =

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use tlaloc_engine::generation::{
     Counts, End, Event, Failure, MoveKind, Preemption, Rejection, Settings, Stage, Step, Submission,
 };
-use tlaloc_engine::{Amounts, Geometry, Nanos, Resource, Ticket};
+use tlaloc_engine::{Amounts, EntryKind, Geometry, Nanos, Resource, Ticket};
 
 use crate::mutation::Mutation;
 
@@ -30,6 +30,7 @@ pub struct Request {
     pub prompt: usize,
     /// The prompt and what was generated.
     pub tokens: Vec<i32>,
+    /// Of the current call, or of the next one if the model has a draft head.
     pub drafts: Vec<i32>,
     pub max_tokens: usize,
     pub stage: Stage,
@@ -160,7 +161,7 @@ impl Reference {
 
     pub fn submit(&mut self, submission: &Submission) -> Result<(), Rejection> {
         let (prompt, max_tokens) = (submission.prompt.len(), submission.max_tokens);
-        let max_context = self.geometry.max_context();
+        let max_context = self.max_length();
         let instance = self.settings.instance.clone();
         if prompt == 0 {
             return Err(Rejection::EmptyPrompt);
@@ -225,6 +226,26 @@ impl Reference {
             host: Stock::default(),
         });
         Ok(())
+    }
+
+    /// The most tokens that can all be taken in. A draft head writes more positions than that, and
+    /// any number of tokens may come to be prefilled.
+    fn max_length(&self) -> usize {
+        let drafts = self.geometry.draft_tokens();
+        let reaches = |kind, beyond: usize, length: usize| {
+            let mut entries = self.geometry.entries().iter();
+            entries.any(|entry| {
+                entry.kind == kind && entry.logits_columns == 1 && entry.context >= length + beyond
+            })
+        };
+        let most = self.geometry.max_context();
+        let lengths = (1..=most).rev();
+        let mut fit = lengths.filter(|length| {
+            drafts == 0
+                || (reaches(EntryKind::Decode, 2 * drafts - 1, *length)
+                    && reaches(EntryKind::Prefill, drafts - 1, *length))
+        });
+        fit.next().unwrap_or(0)
     }
 
     pub fn cancel(&mut self, ticket: u64) {

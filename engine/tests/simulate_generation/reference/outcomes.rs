@@ -10,7 +10,8 @@ use crate::mutation::Mutation;
 #[derive(Clone, Debug)]
 pub enum Sampled {
     Nothing,
-    Tokens(Vec<i32>, bool),
+    /// Tokens, proposals for those after them, and whether the request ends with them.
+    Tokens(Vec<i32>, Vec<i32>, bool),
     Failed,
 }
 
@@ -62,7 +63,7 @@ impl Reference {
                     request.finite = request.computed;
                     self.remove(ticket, suspect);
                 }
-                Sampled::Tokens(tokens, finished) => {
+                Sampled::Tokens(tokens, proposed, finished) => {
                     let right = tokens.len() - 1;
                     self.totals.drafts_proposed += drafts.len() as u64;
                     self.totals.drafts_accepted += right as u64;
@@ -70,6 +71,16 @@ impl Reference {
                     request.computed += right;
                     request.finite = request.computed;
                     request.tokens.extend(tokens);
+                    if self.geometry.draft_tokens() > 0 {
+                        request.drafts = proposed.clone();
+                        let (slots, verified) = (&mut request.held[2], !drafts.is_empty());
+                        if verified && self.rule != Some(Mutation::StateStays) {
+                            // The state after the last right token, and the old one in its place.
+                            let old = slots[0];
+                            slots[0] = slots[tokens.len()];
+                            slots[tokens.len()] = old;
+                        }
+                    }
                     if *finished || request.remaining() == 0 {
                         self.remove(ticket, false);
                     }

@@ -10,9 +10,19 @@ use crate::mutation::Mutation;
 impl Reference {
     /// What a request of `positions` holds.
     pub(super) fn needs(&self, positions: usize) -> Classes<usize> {
-        let blocks = positions.div_ceil(self.geometry.block_size());
+        let drafts = self.geometry.draft_tokens();
+        let beyond = match drafts {
+            0 => 0,
+            _ if self.wrong(Mutation::NoPagesForDrafts) => 0,
+            drafts => 2 * drafts - 1,
+        };
+        let blocks = (positions + beyond).div_ceil(self.geometry.block_size());
         let ring = self.geometry.windowed().map_or(0, |pools| pools.ring_pages.min(blocks));
-        [blocks, ring, usize::from(self.geometry.num_state_slots().is_some())]
+        let slots = match drafts {
+            0 => usize::from(self.geometry.num_state_slots().is_some()),
+            drafts => drafts + 2,
+        };
+        [blocks, ring, slots]
     }
 
     /// What it lacks for that.
@@ -133,7 +143,7 @@ impl Reference {
         let rows = if self.wrong(Mutation::MoveEmptyPages) {
             [pages, ring, slots]
         } else {
-            [blocks, ring.min(blocks), slots]
+            [blocks, ring.min(blocks), slots.min(1)]
         };
         let mean = |(time, units): (u64, u64), count: usize| {
             u128::from(time) * count as u128 / u128::from(units.max(1))
@@ -158,7 +168,11 @@ impl Reference {
             self.recompute(ticket, seen);
             return;
         }
+        let forgets = self.wrong(Mutation::DraftsForgottenOnTheWay);
         let request = &mut self.requests[index];
+        if forgets {
+            request.drafts.clear();
+        }
         request.stage = Stage::Preempted(by);
         request.moves = true;
         moving.tickets.push(ticket);

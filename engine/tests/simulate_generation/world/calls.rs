@@ -1,13 +1,13 @@
 //! Calls: what they are to be, what the device makes of them, and what is sampled.
 
 use tlaloc_engine::generation::Row;
-use tlaloc_engine::{CallFailure, Outcome};
+use tlaloc_engine::{CallFailure, EntryKind, Outcome};
 
 use super::World;
 use crate::gaps::Gaps;
 use crate::reference::Sampled;
 use crate::sabotage::Sabotage;
-use crate::scenario::{LAST, POISON, model};
+use crate::scenario::{LAST, POISON, model, proposals};
 use crate::support::check;
 
 impl World {
@@ -34,14 +34,20 @@ impl World {
             expected.push((*ticket, row.drafts, row.samples, history[..end].to_vec()));
         }
         self.note((&shape.id, &planned.rows));
-        let step_of_prompt = rows.iter().any(|row| shape.tokens == 1 && !row.samples);
+        let decodes = shape.kind == EntryKind::Decode;
+        let step_of_prompt = decodes && rows.iter().any(|row| !row.samples);
+        let own_drafts = self.scheduler.geometry().drafts().is_some();
+        let one_token = own_drafts && !decodes && planned.rows.iter().any(|row| row.1 == 1);
         let tickets: Vec<_> = planned.rows.iter().map(|row| row.0).collect();
         let budget = self.scenario.settings.max_prefill_tokens_per_step;
         self.gaps.call(&shape, &tickets, budget)?;
         if step_of_prompt {
             self.saw("step of a prompt");
         }
-        if shape.tokens > 1 && !shape.verifies() && tickets.len() > 1 {
+        if one_token {
+            self.saw("prefill of one token");
+        }
+        if !decodes && !shape.verifies() && tickets.len() > 1 {
             self.saw("joint prefill");
         }
 
@@ -80,7 +86,10 @@ impl World {
         for sampled in &sampled {
             match sampled {
                 Sampled::Nothing => self.verdicts.push_none(),
-                Sampled::Tokens(tokens, finished) => self.verdicts.push_tokens(tokens, *finished),
+                Sampled::Tokens(tokens, proposed, finished) => {
+                    self.verdicts.push_tokens(tokens, *finished);
+                    self.verdicts.propose(proposed);
+                }
                 Sampled::Failed => self.verdicts.push_failed(),
             }
         }
@@ -156,7 +165,8 @@ impl World {
                 continue;
             }
             tokens.push(token);
-            if token == LAST || draft != Some(&token) {
+            let full = known.stream.len() + tokens.len() == known.max_tokens;
+            if token == LAST || full || draft != Some(&token) {
                 break;
             }
         }
@@ -176,12 +186,14 @@ impl World {
         } else {
             self.gaps.token(ticket);
         }
+        let own = self.scheduler.geometry().draft_tokens();
         if tokens.len() > 1 {
-            self.saw("draft accepted");
+            self.saw(if own > 0 { "own draft accepted" } else { "draft accepted" });
         }
         if tokens.len() < 1 + drafts {
-            self.saw("draft rejected");
+            self.saw(if own > 0 { "own draft rejected" } else { "draft rejected" });
         }
-        Ok(Sampled::Tokens(tokens, finished))
+        let proposed = proposals(&[&history[..history.len() - drafts], &tokens].concat(), own);
+        Ok(Sampled::Tokens(tokens, proposed, finished))
     }
 }
