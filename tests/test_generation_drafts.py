@@ -1,5 +1,5 @@
-"""Models with a draft head in generation mode: the tokens of the model alone, several of them a step,
-for many requests at once.
+"""Models with a draft head in generation mode: the tokens of the model alone, several of them a
+step, for many requests at once.
 """
 
 import json
@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from harness import drafting, fixtures, generation, models
+from harness import drafting, fixtures, generation
 from harness.drafting import K
 from harness.generation import Grpc, Http, Refused
 from harness.metrics import of_instance
@@ -32,7 +32,7 @@ POISON = 5
 
 @pytest.fixture(scope="module")
 def server(repository, tmp_path_factory):
-    """Every model of this file; what a request generates when it is alone is of one without a head."""
+    """Every model of this file; one without a head tells what a request generates alone."""
     random_head = drafting.artifact(drafting.random_head(), "drafts-random", **drafting.DRAFTS)
     generation.add(repository, random_head, RANDOM)
     predictable = drafting.predictable()
@@ -102,9 +102,7 @@ def crowd():
 @pytest.mark.parametrize("together", [False, True])
 def test_greedy_ids_are_those_of_another_implementation(server, row, together):
     """Of prompts in one call and in several, one by one and five at once on two rows."""
-    asked = [
-        {"input_ids": prompt["prompt_ids"], "max_tokens": 16, **ENDLESS} for prompt in PROMPTS
-    ]
+    asked = [{"input_ids": prompt["prompt_ids"], "max_tokens": 16, **ENDLESS} for prompt in PROMPTS]
     if together:
         with Grpc(server, RANDOM) as client:
             sent = [client.send(stream=True, **request) for request in asked]

@@ -72,7 +72,8 @@ pub const SPECULATION: Setting = Setting {
     kind: Kind::Choice(SPECULATIONS),
     default: "none",
     meaning: "generation mode: whether tokens are drafted from a request's own history and verified \
-              several at once; needs an artifact with verify entries",
+              several at once; needs an artifact with verify entries, and none with a draft head, \
+              which drafts by itself",
 };
 /// Drafts of a call.
 pub const LOOKUP_MAX_DRAFTS: Setting = Setting {

@@ -4,6 +4,7 @@
 use tlaloc_engine::generation::{Rejection, Settings};
 use tlaloc_engine::{Drafts, EntryKind, EntryShape, Geometry};
 
+use crate::preemption::crowded;
 use crate::support::{Generator, US, entries, toy, verifying};
 use crate::{VOCABULARY, alone, growing, prompt, settings};
 
@@ -96,17 +97,8 @@ fn drafts_and_states_survive_preemption_both_ways() {
         let mut owner = Generator::new(model(pages), settings);
         owner.head = mixed;
         owner.move_row = US;
-        for request in 1..=6 {
-            owner.submit(request as u64, &prompt(request, 7), 20);
-        }
-        owner.run();
-        for request in 1..=6 {
-            let stream = &owner.streams[&(request as u64)];
-            assert_eq!(*stream, alone(&prompt(request, 7), 20), "request {request}");
-        }
-        let counts = owner.counts();
-        assert_eq!((counts.free, counts.host_free), (counts.total, counts.host_total));
-        (counts, owner.log())
+        let mut owner = crowded(owner);
+        (owner.counts(), owner.log())
     };
     // 6 requests of 8 pages each, 14 pages.
     let (recomputed, _) = crowd(14, growing(0));

@@ -6,10 +6,14 @@ use tlaloc_engine::generation::Settings;
 use crate::support::{Generator, MS, US, entries, window};
 use crate::{VOCABULARY, alone, growing, model, prompt};
 
-/// Requests that come to need three times the pages.
 fn crowd(geometry: Geometry, settings: Settings, move_row: u64) -> Generator {
     let mut owner = Generator::new(geometry, settings);
     owner.move_row = move_row;
+    crowded(owner)
+}
+
+/// Runs six requests of 7 + 20 tokens, each of which gets what it gets alone.
+pub fn crowded(mut owner: Generator) -> Generator {
     for request in 1..=6 {
         owner.submit(request as u64, &prompt(request, 7), 20);
     }
