@@ -17,7 +17,7 @@ from tritonclient.utils import InferenceServerException
 from . import examples, fixtures, generation, models
 from .generation import Http
 from .metrics import of_instance
-from .server import running, wait_until
+from .server import Server, wait_until
 
 CLIENTS = 32
 # The model in sequence mode, the same in generation mode, and another one.
@@ -61,6 +61,8 @@ class Found:
     # Used and usable pages and ring pages of both models at the end.
     used: dict = field(default_factory=dict)
     usable: dict = field(default_factory=dict)
+    # With which the server ended.
+    status: int = 0
 
     def slope(self):
         """MiB a minute of resident memory after the first third, by least squares."""
@@ -84,6 +86,7 @@ class Found:
             f"of a second model",
             "used at the end: "
             + ", ".join(f"{kind} {n} of {self.usable[kind]}" for kind, n in self.used.items()),
+            f"exit status of the server: {self.status}",
             f"resident memory: {resident[0]} MiB at first, {resident[-1]} MiB at the end, "
             f"{self.slope():+.2f} MiB a minute after the first third",
         ]
@@ -271,11 +274,16 @@ def soak(repository, seconds, seed=0):
     repository.add(artifact, MODEL).set_idle(int(IDLE * 1e6))
     generation.add(repository, artifact, STREAMED)
     examples.add(repository, "reference_sequence", OTHER)
-    # With status 0 at the end.
-    with running(repository) as server:
+    server = Server(repository)
+    try:
         for model in (MODEL, STREAMED, OTHER):
             server.load(model)
-        return Soak(server, seconds, seed).run()
+        found = Soak(server, seconds, seed).run()
+        assert server.process.poll() is None and server.live(), "the server has ended"
+    finally:
+        status = server.stop()
+    found.status = status
+    return found
 
 
 def main():
