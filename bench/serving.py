@@ -1,9 +1,11 @@
 """A server that is measured."""
 
+import os
 import signal
 import subprocess
 import time
 import urllib.request
+from pathlib import Path
 
 import tritonclient.grpc as grpc
 from tlaloc_client.ports import free_ports
@@ -13,8 +15,11 @@ from tritonclient.utils import InferenceServerException
 class Server:
     """A server of the repository's models."""
 
-    def __init__(self, serve, repository, log, *arguments):
-        """`arguments` are tritonserver's; its log goes to the file `log`."""
+    def __init__(self, serve, repository, log, *arguments, environment=None):
+        """`arguments` are tritonserver's; its log goes to the file `log`.
+
+        `environment` comes on top of ours.
+        """
         self._ports = free_ports(3)
         names = ("--http-port", "--grpc-port", "--metrics-port")
         ports = [str(word) for pair in zip(names, self._ports) for word in pair]
@@ -23,15 +28,23 @@ class Server:
                 [serve, "--repository", str(repository), *ports, "--", *arguments],
                 stdout=file,
                 stderr=subprocess.STDOUT,
+                env={**os.environ, **(environment or {})},
                 # A Ctrl-C must not end it before its clients end.
                 start_new_session=True,
             )
-        self._log = log
+        self.log = log
         self.control = self.client(grpc)
 
     @property
     def grpc_url(self):
         return f"127.0.0.1:{self._ports[1]}"
+
+    @property
+    def pids(self):
+        """Of the server and what it started."""
+        pid = self._process.pid
+        children = Path(f"/proc/{pid}/task").glob("*/children")
+        return [pid, *(int(child) for file in children for child in file.read_text().split())]
 
     def client(self, protocol):
         port = self._ports[1 if protocol is grpc else 0]
@@ -54,7 +67,7 @@ class Server:
         deadline = time.monotonic() + 600
         while not self._is_ready():
             if self._process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the server did not become ready; see {self._log}")
+                raise RuntimeError(f"the server did not become ready; see {self.log}")
             time.sleep(0.1)
 
     def _is_ready(self):

@@ -4,17 +4,23 @@
 #
 #   scripts/bench.sh [--rounds N] [--peers] [--quick]
 #   scripts/bench.sh --generation [--quick]
+#   scripts/bench.sh --report [--quick]
 #
 #   --rounds N   how often each contestant is measured, in turns (7)
-#   --peers      measure the jitted JAX program and llama.cpp, too; the first
-#                time, they are fetched and built (scripts/peers/setup.sh)
+#   --peers      measure jitted JAX, PyTorch and llama.cpp, too; the first time,
+#                they are fetched and built (scripts/peers/setup.sh)
 #   --quick      two short rounds, to see that everything runs
+#   --report     everything, side by side with all peers, Triton's own Python
+#                backend among them: ladders of batches, contexts and prompts,
+#                load time, the host's part and memory. Writes report.md, plots
+#                and measurements.jsonl to target/bench. About 25 minutes, and
+#                20 more the first time; with --quick 4
 #   --generation measure generation mode instead: 64 clients that stream 128
 #                tokens each against the replay of the same calls, and what
 #                prompt lookup gives on a copying task; about 5 minutes, and 2
 #                more the first time
 #
-# SmolLM2-135M-Instruct in float32 at a context of 512; then what tensor mode
+# SmolLM2-135M-Instruct in float32, but for --report at a context of 512; then what tensor mode
 # costs above the bare execution of 4 Mi values, and what batching saves. The
 # machine should have nothing else to do. Prints Markdown; docs/performance.md says how to read it.
 
@@ -26,16 +32,35 @@ source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 CROWD_OPTIONS=(--contexts '256,512,1024,2048' --batches '1,4,16' --prefill-batches 1 --prefill-chunk '64,256'
   --num-blocks 2049)
 COPYING_OPTIONS=(--contexts 512 --batches 1 --prefill-chunk 256 --verify-chunk 8)
+# 18 entries, as scripts/demo.sh has them.
+LOAD_OPTIONS=(--contexts '128,512,2048' --batches '1,2,4' --prefill-batches '1,2,4' --prefill-chunk 512)
 EXPORT_OPTIONS=(--contexts '128,512' --batches '1,2,4' --prefill-batches '1,2,4' --prefill-chunk 512)
 
 # peer NAME: sets the variables that say where it is; false where it cannot be had.
 peer() {
-  local assignments
-  if assignments=$("$SCRIPTS/peers/setup.sh" "$1"); then
+  local assignments reason
+  reason=$(mktemp)
+  if assignments=$("$SCRIPTS/peers/setup.sh" "$1" 2> >(tee "$reason" >&2)); then
     eval "$assignments"
   else
     say "$1 is not measured; why is above"
-    return 1
+    missing+=("$1 ($(tail -n 1 "$reason"))")
+  fi
+  rm -f "$reason"
+  [[ -n $assignments ]]
+}
+
+# Adds to `contestants` the peers that can be had, all as programs of their own.
+find_peers() {
+  if peer jax; then
+    contestants+=(--jax "$JAX_PYTHON" "$SCRIPTS/peers/jax_llama.py" "$TLALOC_SMOLLM2")
+  fi
+  if peer torch; then
+    contestants+=(--torch "$TORCH_PYTHON" "$TORCH_LIBRARIES" "$SCRIPTS/peers/torch_llama.py"
+      "$TLALOC_SMOLLM2" "$(nproc)")
+  fi
+  if peer llama.cpp; then
+    contestants+=(--llama "$LLAMA_BENCH" "$LLAMA_BATCHED_BENCH" "$LLAMA_GGUF" "$(nproc)")
   fi
 }
 
@@ -66,7 +91,7 @@ clean_up() {
   exit "$status"
 }
 
-rounds=7 steps=30 prefills=3 peers='' generation='' clients=64 longest=1500
+rounds=7 steps=30 prefills=3 peers='' generation='' clients=64 longest=1500 report='' quick=()
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help)
@@ -75,7 +100,8 @@ while [[ $# -gt 0 ]]; do
       ;;
     --peers) peers=yes ;;
     --generation) generation=yes ;;
-    --quick) rounds=2 steps=8 prefills=1 clients=6 longest=300 ;;
+    --report) report=yes ;;
+    --quick) rounds=2 steps=8 prefills=1 clients=6 longest=300 quick=(--quick) ;;
     --rounds)
       rounds=$(option_value "$@")
       shift
@@ -87,15 +113,8 @@ done
 [[ $rounds =~ ^[1-9][0-9]*$ ]] || die "--rounds is '$rounds', it should be a positive number"
 
 load_environment
-contestants=()
-if [[ -n $peers ]]; then
-  if peer jax; then
-    contestants+=(--jax "$JAX_PYTHON" "$SCRIPTS/peers/jax_llama.py" "$TLALOC_SMOLLM2")
-  fi
-  if peer llama.cpp; then
-    contestants+=(--llama "$LLAMA_BENCH" "$LLAMA_GGUF" "$(nproc)")
-  fi
-fi
+contestants=() missing=()
+[[ -z $peers$report ]] || find_peers
 
 say "building"
 build_release
@@ -145,6 +164,48 @@ measure_generation() {
 
 if [[ -n $generation ]]; then
   measure_generation
+  exit
+fi
+
+# What --report measures.
+measure_report() {
+  local options header effort="a report${quick:+ (--quick)}" out=$TARGET/bench
+  options=$(PYTHONPATH=$ROOT/bench:$SCRIPTS "$TLALOC_PYTHON" -m report "${quick[@]}" exports)
+  say "exporting"
+  mapfile -t options <<<"$options"
+  "$TARGET/release/tlaloc-export" "$TLALOC_SMOLLM2" --out "$work/artifact" "${options[@]}" >&2
+  "$TARGET/release/tlaloc-export" "$TLALOC_SMOLLM2" --out "$work/loaded" "${LOAD_OPTIONS[@]}" >&2
+  "$TARGET/release/config-gen" "$work/artifact" --repository "$work/repository" --name bench >&2
+  "$TARGET/release/config-gen" "$work/loaded" --repository "$work/loads" --name loaded >&2
+  if peer python-backend; then
+    mkdir "$work/backends"
+    ln -s "$TLALOC_BACKEND_DIR/tlaloc" "$PYTHON_BACKEND_DIR/python" "$work/backends/"
+    contestants+=(--python-backend "$SCRIPTS/serve.sh" "$SCRIPTS/peers/python_backend"
+      "$work/python-backend.log" "$work/backends" "$PYTHON_BACKEND_PACKAGES")
+  fi
+  header=$(facts)
+  say "measuring"
+  mkdir -p "$out"
+  measure report "${quick[@]}" measure "$out/measurements.jsonl" \
+    --fixture "$ROOT/tests/fixtures/smollm2.json" \
+    --load "$SCRIPTS/serve.sh" "$work/loads" loaded "$work/loads.log" \
+    --bench "$TARGET/release/tlaloc-bench" --artifact "$work/artifact" \
+    --plugin "$TLALOC_PJRT_PLUGIN_PATH" --cache "$CACHE/programs" \
+    --serve "$SCRIPTS/serve.sh" "$work/repository" "$work/server.log" "${contestants[@]}"
+  say "counting the host's instructions"
+  (cd "$ROOT" && cargo test --release --locked -p triton-tlaloc --test host_work -- --nocapture) \
+    >"$work/host-work.txt"
+  "$TARGET/release/tlaloc-bench" compare "$out/measurements.jsonl" >"$work/goals.md"
+  printf '%s\n' "$header" >"$work/facts.md"
+  measure report "${quick[@]}" write "$out/measurements.jsonl" --into "$out" \
+    --facts "$work/facts.md" --goals "$work/goals.md" --loaded "$work/loaded" \
+    --host-work "$work/host-work.txt" "${missing[@]/#/--missing=}"
+  cat "$out/report.md"
+  say "the report and its plots are in $out"
+}
+
+if [[ -n $report ]]; then
+  measure_report
   exit
 fi
 effort="$rounds rounds of $steps decode steps and $prefills prefills"

@@ -9,6 +9,9 @@
 #                             DIR/plugin, for images; needs Python with venv
 #   scripts/setup.sh --cuda-plugin DIR
 #                             only the PJRT plugin for CUDA 13, in DIR/plugin
+#   scripts/setup.sh --python-backend DIR
+#                             only the server's Python backend, beside its
+#                             libraries in DIR/server
 #
 #   TLALOC_TRITONSERVER       the tritonserver binary
 #   TLALOC_PJRT_PLUGIN_PATH   the PJRT CPU plugin
@@ -180,6 +183,18 @@ setup_plugin() {
   install_plugin lammps_jax_pjrt_cpu "${PLUGIN[@]}"
 }
 
+# The Python backend finds the server's libraries by its own place, so those come with it.
+setup_python_backend() {
+  [[ -d $SERVER_HOME ]] && return
+  local partial
+  partial=$(scratch)
+  download "$partial" "${SERVER[@]}"
+  unpack "$partial"/*.whl "$partial/server" pytriton/tritonserver/backends/ \
+    pytriton/tritonserver/python_backend_stubs/ nvidia_pytriton.libs/
+  mv -T "$partial/server" "$SERVER_HOME"
+  rm -rf "$partial"
+}
+
 # install_plugin MEMBER WHEEL...: what a plugin's wheel holds below MEMBER, as PLUGIN_HOME.
 install_plugin() {
   local partial member=$1
@@ -263,7 +278,7 @@ print_environment() {
     TLALOC_GEMMA3 "$GEMMA3_PATH"
 }
 
-# runtime FOLDER: the places of --runtime and --cuda-plugin.
+# runtime FOLDER: the places of --runtime, --cuda-plugin and --python-backend.
 runtime() {
   mkdir -p "$1"
   SYSTEM_PYTHON=$(find_python)
@@ -286,6 +301,11 @@ case ${1-} in
   --cuda-plugin)
     runtime "$(option_value "$@")"
     install_plugin jax_plugins/xla_cuda13/ "${CUDA_PLUGIN[@]}"
+    exit
+    ;;
+  --python-backend)
+    runtime "$(option_value "$@")"
+    setup_python_backend
     exit
     ;;
   *) die "unknown argument '$1'; see --help" ;;

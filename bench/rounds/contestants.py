@@ -7,20 +7,9 @@ between rounds are context managers.
 
 import json
 import subprocess
-from dataclasses import dataclass
 
-CONTEXT = 512
-# Decode steps begin here and stay inside the context.
-POSITION = 480
-PREFILL = 512
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much of everything is measured in a round."""
-
-    steps: int
-    prefills: int
+from . import series
+from .series import BEFORE_THE_END
 
 
 def run(command):
@@ -35,19 +24,23 @@ class Replay:
 
     def __init__(self, bench, artifact, plugin, cache, effort):
         self._command = [bench, "replay", artifact, "--plugin", plugin, "--cache", cache, "--json"]
-        self._command += ["--context", CONTEXT]
         self._effort = effort
 
     def measure(self):
-        for batch in (1, 4):
+        for batch, context in self._effort.decodes:
+            size = ["--batch", batch, "--context", context]
+            position = context - BEFORE_THE_END
+            report = self._run(*size, "--position", position, "--steps", self._effort.steps)
+            name = series.decode("replay", batch, context)
+            yield name, report["milliseconds"]["median"]
+            yield f"{name}, mean", report["milliseconds"]["mean"]
+            yield f"weights read by {name} (GB/s)", report["gigabytes_per_s"]
+        for tokens in self._effort.prompts:
             report = self._run(
-                "--batch", batch, "--position", POSITION, "--steps", self._effort.steps
+                *("--kind", "prefill", "--tokens", tokens, "--context", tokens, "--position", 0),
+                *("--steps", self._effort.prefills),
             )
-            yield f"replay decode b{batch}", report["milliseconds"]["median"]
-            yield f"replay decode b{batch}, mean", report["milliseconds"]["mean"]
-            yield f"weights read by replay decode b{batch} (GB/s)", report["gigabytes_per_s"]
-        report = self._run("--kind", "prefill", "--steps", self._effort.prefills)
-        yield f"replay prefill {PREFILL}", report["milliseconds"]["median"]
+            yield series.prefill("replay", tokens), report["milliseconds"]["median"]
 
     def _run(self, *options):
         return json.loads(run([*self._command, *options]))
@@ -65,60 +58,120 @@ class Bandwidth:
             yield f"memory read by {threads} thread(s) (GB/s)", rate
 
 
-class Jax:
-    """`scripts/peers/jax_llama.py`, which stays between rounds with its programs compiled.
+class Worker:
+    """A peer that stays between rounds and is asked as scripts/peers/answers.py says."""
 
-    Each figure comes from the weight layout that JAX computes it fastest with.
+    def __init__(self, command, environment=None):
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        self.pid = self._process.pid
+
+    def ask(self, *words):
+        print(*words, file=self._process.stdin, flush=True)
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"{self._process.args[1]} ended with {self._process.wait()}")
+        return json.loads(answer)
+
+    def end(self):
+        self._process.stdin.close()
+        self._process.wait()
+
+
+class Peer:
+    """A program of scripts/peers in one or several workers.
+
+    Subclasses have `who` and say which worker is the fastest for a number of rows.
     """
 
-    def __init__(self, python, script, checkpoint, plugin, effort):
+    who = ""
+
+    def __init__(self, effort, workers):
         self._effort = effort
-        command = [python, script, checkpoint, "--plugin", plugin, "--layout"]
-        self._workers = {
-            layout: subprocess.Popen(
-                [*command, layout], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-            )
-            for layout in ("out_in", "in_out")
-        }
+        self._workers = workers
+
+    def _for(self, rows):
+        return self._workers[0]
 
     def measure(self):
-        for batch, layout in ((1, "out_in"), (4, "in_out")):
-            time = self._ask(layout, "decode", batch, CONTEXT, POSITION, self._effort.steps)
-            yield f"jax decode b{batch}", time
-        time = self._ask("out_in", "prefill", PREFILL, self._effort.prefills)
-        yield f"jax prefill {PREFILL}", time
+        for batch, context in self._effort.decodes:
+            words = ("decode", batch, context, context - BEFORE_THE_END, self._effort.steps)
+            time = self._for(batch).ask(*words)["milliseconds"]
+            yield series.decode(self.who, batch, context), time
+        for tokens in self._effort.prompts:
+            answer = self._workers[0].ask("prefill", tokens, self._effort.prefills)
+            yield series.prefill(self.who, tokens), answer["milliseconds"]
 
-    def _ask(self, layout, *words):
-        worker = self._workers[layout]
-        print(*words, file=worker.stdin, flush=True)
-        answer = worker.stdout.readline()
-        if not answer:
-            raise RuntimeError(f"the JAX peer ended with {worker.wait()}")
-        return json.loads(answer)["milliseconds"]
+    def ids(self, prompt, count):
+        """Greedy ids after a prompt, of the worker that computes single rows."""
+        return self._workers[0].ask("ids", count, *prompt)["ids"]
+
+    @property
+    def pids(self):
+        """Of the worker that computes single rows."""
+        return [self._workers[0].pid]
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        for worker in self._workers.values():
-            worker.stdin.close()
-            worker.wait()
+        for worker in self._workers:
+            worker.end()
+
+
+class Jax(Peer):
+    """`scripts/peers/jax_llama.py`, in the weight layout that each figure is best with."""
+
+    who = "jax"
+
+    def __init__(self, python, script, checkpoint, plugin, effort):
+        command = [python, script, checkpoint, "--plugin", plugin, "--layout"]
+        super().__init__(effort, [Worker([*command, name]) for name in ("out_in", "in_out")])
+
+    def _for(self, rows):
+        return self._workers[0 if rows == 1 else 1]
+
+
+class Torch(Peer):
+    """`scripts/peers/torch_llama.py`."""
+
+    who = "torch"
+
+    def __init__(self, python, script, checkpoint, threads, environment, effort):
+        worker = Worker([python, script, checkpoint, "--threads", threads], environment)
+        super().__init__(effort, [worker])
 
 
 class LlamaCpp:
-    """llama.cpp's own benchmark on the same weights."""
+    """llama.cpp's own benchmarks on the same weights."""
 
-    def __init__(self, bench, gguf, threads, effort):
-        self._command = [bench, "--model", gguf, "--threads", threads, "--output", "json"]
+    def __init__(self, bench, batched, gguf, threads, effort):
+        self._bench = [bench, "--model", gguf, "--threads", threads, "--output", "json"]
+        self._batched = [batched, "--model", gguf, "--threads", threads, "-pps"]
         self._effort = effort
 
     def measure(self):
-        steps = ["--n-prompt", 0, "--n-gen", self._effort.steps, "--n-depth", POSITION]
-        yield "llama.cpp decode b1", 1e3 / self._rate(*steps, "--repetitions", 1)
-        prompt = ["--n-prompt", PREFILL, "--n-gen", 0]
-        rate = self._rate(*prompt, "--repetitions", self._effort.prefills)
-        yield f"llama.cpp prefill {PREFILL}", 1e3 * PREFILL / rate
+        for batch, context in self._effort.decodes:
+            time = self._alone(context) if batch == 1 else self._together(batch, context)
+            yield series.decode("llama.cpp", batch, context), time
+        for tokens in self._effort.prompts:
+            size = ["--n-prompt", tokens, "--n-gen", 0, "--repetitions", self._effort.prefills]
+            yield series.prefill("llama.cpp", tokens), 1e3 * tokens / self._rate(*size)
+
+    def _alone(self, context):
+        depth = context - BEFORE_THE_END
+        size = ["--n-prompt", 0, "--n-gen", self._effort.steps, "--n-depth", depth]
+        return 1e3 / self._rate(*size, "--repetitions", 1)
 
     def _rate(self, *options):
         """Tokens per second."""
-        return json.loads(run([*self._command, *options]))[0]["avg_ts"]
+        return json.loads(run([*self._bench, *options]))[0]["avg_ts"]
+
+    def _together(self, batch, context):
+        """Sequences side by side, each with a cache of its own of the same prompt."""
+        prompt, steps = context - BEFORE_THE_END, self._effort.steps
+        size = ["-npp", prompt, "-ntg", steps, "-npl", batch, "-c", batch * context]
+        lines = run([*self._batched, *size, "--output-format", "jsonl"]).splitlines()
+        (answer,) = (json.loads(line) for line in lines if line.startswith("{"))
+        return 1e3 * answer["t_tg"] / steps

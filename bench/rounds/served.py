@@ -8,59 +8,83 @@ from statistics import mean, median
 from serving import Server
 from tlaloc_client.sequence import Client
 
-from .contestants import POSITION
+from . import series
 
-MODEL = "bench"
+# Tokens of a prompt, which decode steps follow.
+POSITION = series.CONTEXT - series.BEFORE_THE_END
 
 
 class Served:
     """A server of one model. Clients ask for NEXT_TOKEN only."""
 
-    def __init__(self, serve, repository, log, effort):
-        self._steps = effort.steps
+    def __init__(
+        self, serve, repository, log, steps, batches, model="bench", who="", environment=None
+    ):
+        """`who` begins the series' names; `environment` comes on top of the server's."""
+        self._steps, self.batches = steps, batches
+        self._model, self._who = model, who
         # Sent so far.
         self._requests = 0
-        self._server = Server(serve, repository, log)
+        self.server = Server(serve, repository, log, environment=environment)
 
     def __enter__(self):
-        self._server.__enter__()
+        self.server.__enter__()
         return self
 
     def __exit__(self, *_):
-        self._server.__exit__()
+        self.server.__exit__()
+
+    @property
+    def pids(self):
+        return self.server.pids
 
     def measure(self):
-        for count in (1, 4):
-            times, counters = self._decode(count)
-            yield f"client decode b{count}", median(times)
-            above = mean(times) - counters.compute(count)
-            yield f"client above server compute decode b{count}, mean", above
-            yield f"server compute decode b{count}, mean", counters.compute(count)
-            if count == 1:
-                yield f"server queue and input decode b{count}, mean", counters.before
-            share = counters.executions(count) * count / counters.requests
-            yield f"requests of decode b{count} in batches of {count} (%)", 100 * share
+        for count in self.batches:
+            for name, value in self._measure(count):
+                yield self._who + name, value
 
-    def _decode(self, count):
-        """Steps of `count` sequences side by side, each at its own client's pace.
+    def _measure(self, count):
+        times, counters = self.decode(count, self._steps)
+        name = series.decode("server compute", count)
+        yield series.decode("client", count), median(times)
+        share = counters.executions(count) * count / counters.requests
+        if share > 0:
+            compute = counters.compute(count)
+            yield f"{name}, mean", compute
+            yield f"requests of decode b{count} in batches of {count} (%)", 100 * share
+            # Where many ran in smaller batches, which take less time, it would tell nothing.
+            if (above := mean(times) - compute) > 0:
+                yield series.decode("client above server compute", count) + ", mean", above
+        if count == 1:
+            yield series.decode("server queue and input", count) + ", mean", counters.before
+
+    def ids(self, prompt, count):
+        """Greedy ids after a prompt."""
+        with Client(self.server.grpc_url) as client, client.sequence(self._model) as sequence:
+            ids = [sequence.next_token(prompt)]
+            while len(ids) < count:
+                ids.append(sequence.next_token(ids[-1:]))
+        self._statistics(count + 1)
+        return ids
+
+    def decode(self, count, steps):
+        """`steps` of `count` sequences side by side, each at its own client's pace.
 
         Returns every request's time as its client saw it, and what the server
         counted meanwhile.
         """
         readings = []
         prompted = threading.Barrier(count, lambda: readings.append(self._statistics(count)))
-        stepped = threading.Barrier(
-            count, lambda: readings.append(self._statistics(count * self._steps))
-        )
+        stepped = threading.Barrier(count, lambda: readings.append(self._statistics(count * steps)))
 
         def work(number):
             times = []
             prompt = [(7 * number + token) % 97 for token in range(POSITION)]
-            with Client(self._server.grpc_url) as client, client.sequence(MODEL) as sequence:
+            with Client(self.server.grpc_url) as client, client.sequence(self._model) as sequence:
                 try:
                     token = sequence.next_token(prompt)
                     prompted.wait()
-                    for _ in range(self._steps):
+                    for _ in range(steps):
                         started = time.perf_counter()
                         token = sequence.next_token([token])
                         times.append(1e3 * (time.perf_counter() - started))
@@ -85,7 +109,7 @@ class Served:
         self._requests += requests
         deadline = time.monotonic() + 10
         while time.monotonic() < deadline:
-            model = self._server.control.get_inference_statistics(MODEL).model_stats[0]
+            model = self.server.control.get_inference_statistics(self._model).model_stats[0]
             statistics = Counters.of(model)
             if statistics.batched >= self._requests:
                 return statistics

@@ -6,7 +6,8 @@ use crate::error::Error;
 
 /// The entry that the backend would run `batch` rows with, each attending over up to `context`
 /// positions: the smallest `B × C`, then the smallest `T`, then the first (sequence mode §9). A
-/// prefill call brings as many of the context's tokens as the artifact's prefill calls can have.
+/// prefill call brings `tokens`, or else as many of the context's as the artifact's prefill calls can
+/// have.
 ///
 /// # Errors
 /// [`Error::NoEntry`].
@@ -15,10 +16,13 @@ pub fn choose(
     kind: EntryKind,
     batch: usize,
     context: usize,
+    tokens: Option<usize>,
 ) -> Result<&Entry, Error> {
     let tokens = match kind {
         EntryKind::Decode => 1,
-        EntryKind::Prefill => context.min(artifact.max_prefill_tokens()),
+        EntryKind::Prefill => {
+            tokens.unwrap_or_else(|| context.min(artifact.max_prefill_tokens()))
+        }
     };
     smallest(artifact.entries(), kind, batch, context, tokens).ok_or_else(|| {
         let ids = artifact.entries().iter().filter(|entry| entry.kind == kind);

@@ -43,6 +43,11 @@ pub struct Options {
     #[arg(long, value_name = "C", default_value = "512")]
     context: NonZeroUsize,
 
+    /// Tokens of a sequence in each call of a prefill [default: as many as the artifact's prefill
+    /// calls and the context can have].
+    #[arg(long, value_name = "T")]
+    tokens: Option<NonZeroUsize>,
+
     /// Position of a call's first token. Decode steps go on from there to the end of the context,
     /// and over again [default: 20 before the end; for prefill, where its tokens end with the
     /// context].
@@ -107,7 +112,8 @@ pub fn run(options: &Options) -> Result<Report, Error> {
         Kind::Prefill => EntryKind::Prefill,
     };
     let (rows, context) = (options.batch.get(), options.context.get());
-    let entry = entry::choose(&artifact, kind, rows, context)?;
+    let tokens = options.tokens.map(usize::from);
+    let entry = entry::choose(&artifact, kind, rows, context, tokens)?;
     let position = first_position(options, entry)?;
     let steps = options.steps.map_or(if kind == EntryKind::Decode { 64 } else { 5 }, usize::from);
 

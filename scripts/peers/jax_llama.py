@@ -8,29 +8,23 @@ programs: weights as arguments, fused q/k/v and gate/up, KV pages in donated
 pools that a step writes and then reads through a block table, in place. Prefill
 is one sequence into a dense cache.
 
-Reads requests from standard input, one a line, and answers each with one line
-of JSON, {"milliseconds": median}:
-
-    decode ROWS CONTEXT POSITION STEPS
-    prefill TOKENS REPEATS
+Is asked as answers.py says.
 
 --layout says how weights lie: out_in as in the checkpoint, in_out transposed.
 """
 
 import argparse
 import functools
-import json
 import os
-import statistics
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
-from safetensors import safe_open
+from answers import WARM_UP, serve
+from checkpoint import Checkpoint
 
 PAGE = 16
-WARM_UP = 3
+# Positions that the sequences of `ids` may attend over.
+CONTEXT = 512
 
 
 class Model:
@@ -39,52 +33,18 @@ class Model:
     def __init__(self, jax, folder, layout, longest):
         self.jax, self.jnp = jax, jax.numpy
         self.transposed = layout == "in_out"
-        config = json.loads((folder / "config.json").read_text())
-        self.layers = config["num_hidden_layers"]
-        self.heads = config["num_attention_heads"]
-        self.kv_heads = config["num_key_value_heads"]
-        self.width = config["hidden_size"]
-        self.head = config.get("head_dim") or self.width // self.heads
-        self.epsilon = config["rms_norm_eps"]
-        theta = config.get("rope_theta") or config["rope_parameters"]["rope_theta"]
-        angles = np.arange(longest)[:, None] * theta ** -(np.arange(0, self.head, 2) / self.head)
-        self.weights = {
-            "cos": self.jnp.asarray(np.cos(angles), "float32"),
-            "sin": self.jnp.asarray(np.sin(angles), "float32"),
-            **self._read(folder),
-        }
+        checkpoint = Checkpoint(folder)
+        self.layers, self.head = checkpoint.layers, checkpoint.head
+        self.heads, self.kv_heads = checkpoint.heads, checkpoint.kv_heads
+        self.epsilon = checkpoint.epsilon
+        cos, sin = map(self.jnp.asarray, checkpoint.rope(longest))
+        weights = checkpoint.weights(self.jnp.asarray, self._matrix)
+        if not self.transposed:
+            weights["head"] = weights["embedding"]
+        self.weights = {"cos": cos, "sin": sin, **weights}
 
-    def _read(self, folder):
-        with safe_open(folder / "model.safetensors", "np") as file:
-
-            def tensor(name):
-                return file.get_tensor(f"model.{name}.weight")
-
-            def vector(name):
-                return self.jnp.asarray(tensor(name))
-
-            def matrix(*names):
-                weight = np.concatenate([tensor(name) for name in names])
-                return self.jnp.asarray(weight.T.copy() if self.transposed else weight)
-
-            def layer(index):
-                attention, mlp = f"layers.{index}.self_attn", f"layers.{index}.mlp"
-                return {
-                    "norm1": vector(f"layers.{index}.input_layernorm"),
-                    "qkv": matrix(*(f"{attention}.{part}_proj" for part in "qkv")),
-                    "o": matrix(f"{attention}.o_proj"),
-                    "norm2": vector(f"layers.{index}.post_attention_layernorm"),
-                    "gate_up": matrix(f"{mlp}.gate_proj", f"{mlp}.up_proj"),
-                    "down": matrix(f"{mlp}.down_proj"),
-                }
-
-            embedding = vector("embed_tokens")
-            return {
-                "layers": [layer(index) for index in range(self.layers)],
-                "embedding": embedding,
-                "head": matrix("embed_tokens") if self.transposed else embedding,
-                "norm": vector("norm"),
-            }
+    def _matrix(self, weight):
+        return self.jnp.asarray(weight.T.copy() if self.transposed else weight)
 
     def zeros(self, *shape):
         """Keys and values of every layer."""
@@ -176,18 +136,83 @@ class Model:
             x = self.after_attention(x, a.reshape(length, -1), layer)
         return self.logits(x[-1:], weights), new_keys, new_values
 
+    def fill(self, keys, values, cached_keys, cached_values, pages):
+        """Pools with what `prefill` left in its caches, on the first of these pages."""
+        length = cached_keys[0].shape[1]
+        count = -(-length // PAGE)
+
+        def fill(pool, cache):
+            cache = self.jnp.pad(cache, ((0, 0), (0, count * PAGE - length), (0, 0)))
+            cache = cache.reshape(self.kv_heads, count, PAGE, self.head).swapaxes(0, 1)
+            return pool.at[pages[:count]].set(cache)
+
+        filled = self.jax.tree.map(fill, (keys, values), (cached_keys, cached_values))
+        return filled
+
+
+class Sequences:
+    """Sequences in the slots of common pools, each from its prompt on."""
+
+    def __init__(self, alone, together, slots):
+        """`alone` computes single rows and prompts, `together` several rows."""
+        self._alone, self._jnp = alone, alone.jnp
+        jit = alone.jax.jit
+        self._prefill = jit(alone.prefill)
+        self._fill = jit(alone.fill, donate_argnums=(0, 1))
+        decodes = {model: jit(model.decode, donate_argnums=(1, 2)) for model in (alone, together)}
+        self._decode = lambda rows: decodes[alone if rows == 1 else together]
+        self._weights = lambda rows: (alone if rows == 1 else together).weights
+        pages = CONTEXT // PAGE
+        # The last one is for rows that are no sequence's.
+        self._tables = np.arange((slots + 1) * pages, dtype="int32").reshape(slots + 1, pages)
+        self._positions = np.zeros(slots + 1, "int32")
+        self._pools = alone.zeros(len(self._tables) * pages, alone.kv_heads, PAGE, alone.head)
+
+    def warm_up(self):
+        """Compiles the steps of all numbers of rows."""
+        rows = 1
+        while rows < len(self._tables):
+            self.step(dict.fromkeys(range(rows), 0))
+            rows *= 2
+
+    def start(self, slot, prompt):
+        """The id that the prompt is most likely followed by."""
+        tokens = self._jnp.asarray(prompt, "int32")
+        cache = self._alone.zeros(self._alone.kv_heads, len(prompt), self._alone.head)
+        logits, *cache = self._prefill(self._alone.weights, *cache, tokens)
+        self._pools = self._fill(*self._pools, *cache, self._tables[slot])
+        self._positions[slot] = len(prompt)
+        return int(logits[0].argmax())
+
+    def step(self, tokens):
+        """The next id of each of the slots, of which `tokens` has the last one."""
+        rows = 1
+        while rows < len(tokens):
+            rows *= 2
+        padding = rows - len(tokens)
+        slots = [*tokens, *[len(self._tables) - 1] * padding]
+        last = np.array([*tokens.values(), *[0] * padding], "int32")
+        ids, _, *self._pools = self._decode(rows)(
+            self._weights(rows), *self._pools, last, self._positions[slots], self._tables[slots]
+        )
+        self._positions[list(tokens)] += 1
+        return dict(zip(tokens, np.asarray(ids).tolist()))
+
 
 class Worker:
-    """Answers requests; a program is compiled when it is first asked for."""
+    """What answers.py asks; a program is compiled when it is first wanted."""
 
     def __init__(self, model):
         self.model, self.jnp = model, model.jnp
         jit = functools.partial(model.jax.jit, donate_argnums=(1, 2))
         self._decode, self._prefill = jit(model.decode), jit(model.prefill)
 
-    def answer(self, request, *numbers):
-        measure = {"decode": self.decode, "prefill": self.prefill}[request]
-        return {"milliseconds": 1e3 * statistics.median(measure(*map(int, numbers)))}
+    def ids(self, count, prompt):
+        sequences = Sequences(self.model, self.model, slots=1)
+        ids = [sequences.start(0, prompt)]
+        while len(ids) < count:
+            ids.append(sequences.step({0: ids[-1]})[0])
+        return ids
 
     def decode(self, rows, context, position, steps):
         pages = -(-context // PAGE)
@@ -217,21 +242,23 @@ class Worker:
         return times[1:]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("checkpoint", type=Path)
-    parser.add_argument("--plugin", required=True, help="the PJRT plugin that runs the programs")
-    parser.add_argument("--layout", choices=["out_in", "in_out"], default="out_in")
-    arguments = parser.parse_args()
-
+def load(checkpoint, plugin, *layouts):
+    """The checkpoint on the plugin's device, in each of these layouts."""
     os.environ["JAX_PLATFORMS"] = "plugin"
     import jax
     from jax._src import xla_bridge
 
-    xla_bridge.register_plugin("plugin", library_path=arguments.plugin, priority=500)
-    worker = Worker(Model(jax, arguments.checkpoint, arguments.layout, longest=8192))
-    for line in sys.stdin:
-        print(json.dumps(worker.answer(*line.split())), flush=True)
+    xla_bridge.register_plugin("plugin", library_path=plugin, priority=500)
+    return [Model(jax, checkpoint, layout, longest=8192) for layout in layouts]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("checkpoint")
+    parser.add_argument("--plugin", required=True, help="the PJRT plugin that runs the programs")
+    parser.add_argument("--layout", choices=["out_in", "in_out"], default="out_in")
+    arguments = parser.parse_args()
+    serve(Worker(*load(arguments.checkpoint, arguments.plugin, arguments.layout)))
 
 
 if __name__ == "__main__":

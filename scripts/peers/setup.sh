@@ -6,18 +6,22 @@
 #                                      JAX_PYTHON
 #   scripts/peers/setup.sh llama.cpp   llama.cpp for this processor, and the
 #                                      checkpoint in its format, float32:
-#                                      LLAMA_BENCH, LLAMA_GGUF
+#                                      LLAMA_BENCH, LLAMA_BATCHED_BENCH, LLAMA_GGUF
+#   scripts/peers/setup.sh torch       PyTorch in an environment of its own:
+#                                      TORCH_PYTHON, TORCH_LIBRARIES
+#   scripts/peers/setup.sh python-backend
+#                                      Triton's Python backend, and JAX for it:
+#                                      PYTHON_BACKEND_DIR, PYTHON_BACKEND_PACKAGES
 #
 # Everything is pinned by version and SHA-256 and lands in the cache folder of
-# scripts/setup.sh, about 2 GB. Needs what that needs, Python 3.11 and a C++
-# compiler. Running it again does only what is missing.
+# scripts/setup.sh, about 4 GB. Needs what that needs, Python 3.11 and, but for
+# JAX alone, a C++ compiler. Running it again does only what is missing.
 
 set -euo pipefail
 # shellcheck source=scripts/lib.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../lib.sh"
 
 PEERS=$SCRIPTS/peers
-REQUIREMENTS=$PEERS/requirements.txt
 # The archive carries llama.cpp's own sources.
 LLAMA=(llama-cpp-python 0.3.36 832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e)
 LLAMA_OPTIONS=(
@@ -44,26 +48,33 @@ find_python() {
   die "Python 3.11 or newer with venv is missing"
 }
 
-setup_python() {
+# environment NAME REQUIREMENTS: sets VENV to where these packages are.
+environment() {
+  VENV=$CACHE/$1-python-$PYTHON_VERSION-$(fingerprint "$2")
   [[ -e $VENV/.complete ]] && return
   say "Python environment in $VENV"
   rm -rf "$VENV"
   "$BASE_PYTHON" -m venv "$VENV"
-  "$VENV/bin/python" -m pip install --require-hashes --no-deps --only-binary :all: -r "$REQUIREMENTS" |
+  "$VENV/bin/python" -m pip install --require-hashes --no-deps --only-binary :all: -r "$2" |
     sed -un 's/^Collecting \([^ ]*\).*/  \1/p' >&2 ||
     die "could not install the pinned packages (pip's message is above)"
   touch "$VENV/.complete"
+}
+
+# packages: where those of VENV are.
+packages() {
+  "$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 }
 
 # build_llama FOLDER: of the unpacked archive.
 build_llama() {
   local PATH=$VENV/bin:$PATH
   cmake -S "$1/vendor/llama.cpp" -B "$1/build" -G Ninja "${LLAMA_OPTIONS[@]}" &&
-    cmake --build "$1/build" --target llama-bench
+    cmake --build "$1/build" --target llama-bench llama-batched-bench
 }
 
 setup_llama() {
-  [[ -x $LLAMA_HOME/llama-bench ]] && return
+  [[ -x $LLAMA_HOME/llama-batched-bench ]] && return
   say "building llama.cpp, which takes minutes, in $LLAMA_HOME"
   command -v c++ >/dev/null || die "a C++ compiler (c++) is missing; install the package g++"
   local partial
@@ -79,7 +90,7 @@ setup_llama() {
     die "llama.cpp does not build; the end of $partial/build.log is above"
   fi
   mkdir -p "$LLAMA_HOME"
-  mv "$partial/build/bin/llama-bench" "$LLAMA_HOME/"
+  mv "$partial"/build/bin/llama-{bench,batched-bench} "$LLAMA_HOME/"
   rm -rf "$partial"
 }
 
@@ -91,33 +102,77 @@ setup_gguf() {
   mv "$GGUF.partial" "$GGUF"
 }
 
+# PyTorch's libraries for GPUs are 3 GB, of which the processor needs nothing.
+setup_gpu_stubs() {
+  [[ -d $STUBS ]] && return
+  local partial
+  partial=$(mktemp -d "$CACHE/.peer.XXXXXX")
+  "$VENV/bin/python" "$PEERS/gpu_stubs.py" "$(packages)/torch/lib" "$partial" \
+    --but libcudart.so.13 libcupti.so.13 >&2 ||
+    die "could not stand in for PyTorch's GPU libraries; a C compiler and binutils are needed"
+  mv -T "$partial" "$STUBS"
+}
+
+# The backend's interpreter must be of the version that the packages are for.
+setup_python_backend() {
+  local home=$BACKEND/server/pytriton/tritonserver
+  PYTHON_BACKENDS=$home/backends
+  [[ -e $PYTHON_BACKENDS/python/triton_python_backend_stub ]] && return
+  say "Triton's Python backend in $BACKEND"
+  "$SCRIPTS/setup.sh" --python-backend "$BACKEND" >&2
+  local stub=$home/python_backend_stubs/$PYTHON_VERSION/triton_python_backend_stub
+  [[ -e $stub ]] || die "the Python backend has no interpreter of version $PYTHON_VERSION"
+  chmod +x "$stub"
+  ! ldd "$stub" | grep 'libpython.*not found' >&2 ||
+    die "the Python backend needs the library above; install the package libpython$PYTHON_VERSION"
+  mv "$stub" "$PYTHON_BACKENDS/python/"
+}
+
 [[ $# -eq 1 ]] || die "name one peer; see --help"
 case $1 in
   -h | --help)
     usage
     exit
     ;;
-  jax | llama.cpp) ;;
+  jax | llama.cpp | torch | python-backend) ;;
   *) die "unknown peer '$1'; see --help" ;;
 esac
 
 load_environment
 BASE_PYTHON=$(find_python)
-VENV=$CACHE/peers-python-$("$BASE_PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-$(fingerprint "$REQUIREMENTS")
+PYTHON_VERSION=$("$BASE_PYTHON" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 # Code is generated for the processor at hand.
 LLAMA_HOME=$CACHE/llama.cpp-${LLAMA[1]}-$({
   printf '%s ' "${LLAMA[@]}" "${LLAMA_OPTIONS[@]}"
   grep -m 2 -E '^(model name|flags)' /proc/cpuinfo
 } | sha256sum | cut -c1-8)
 GGUF=$CACHE/gguf-$(fingerprint "$PEERS/llama_gguf.py" <(realpath "$TLALOC_SMOLLM2"))/model-f32.gguf
+STUBS=$CACHE/torch-gpu-stubs-$(fingerprint "$PEERS/gpu_stubs.py" "$PEERS/torch/requirements.txt")
+BACKEND=$CACHE/python-backend-$PYTHON_VERSION-$(fingerprint <(grep '^SERVER=' "$SCRIPTS/setup.sh"))
 
 exec {lock}>"$CACHE/.peers.lock"
 flock "$lock"
-setup_python
-if [[ $1 == jax ]]; then
-  printf '%s=%q\n' JAX_PYTHON "$VENV/bin/python"
-else
-  setup_llama
-  setup_gguf
-  printf '%s=%q\n' LLAMA_BENCH "$LLAMA_HOME/llama-bench" LLAMA_GGUF "$GGUF"
-fi
+case $1 in
+  jax)
+    environment peers "$PEERS/requirements.txt"
+    printf '%s=%q\n' JAX_PYTHON "$VENV/bin/python"
+    ;;
+  llama.cpp)
+    environment peers "$PEERS/requirements.txt"
+    setup_llama
+    setup_gguf
+    printf '%s=%q\n' LLAMA_BENCH "$LLAMA_HOME/llama-bench" \
+      LLAMA_BATCHED_BENCH "$LLAMA_HOME/llama-batched-bench" LLAMA_GGUF "$GGUF"
+    ;;
+  torch)
+    environment torch "$PEERS/torch/requirements.txt"
+    setup_gpu_stubs
+    printf '%s=%q\n' TORCH_PYTHON "$VENV/bin/python" \
+      TORCH_LIBRARIES "$STUBS:$(packages)/nvidia/cu13/lib"
+    ;;
+  python-backend)
+    environment peers "$PEERS/requirements.txt"
+    setup_python_backend
+    printf '%s=%q\n' PYTHON_BACKEND_DIR "$PYTHON_BACKENDS" PYTHON_BACKEND_PACKAGES "$(packages)"
+    ;;
+esac

@@ -1,0 +1,1 @@
+"""A whole report: measurements of everything, tables and plots of them."""
