@@ -38,16 +38,18 @@ EXPORT_OPTIONS=(--contexts '128,512' --batches '1,2,4' --prefill-batches '1,2,4'
 
 # peer NAME: sets the variables that say where it is; false where it cannot be had.
 peer() {
-  local assignments reason
-  reason=$(mktemp)
-  if assignments=$("$SCRIPTS/peers/setup.sh" "$1" 2> >(tee "$reason" >&2)); then
+  local assignments log status=0
+  log=$(mktemp)
+  { assignments=$("$SCRIPTS/peers/setup.sh" "$1") || status=$?; } 2> >(tee "$log" >&2)
+  wait $!
+  if [[ $status == 0 ]]; then
     eval "$assignments"
   else
     say "$1 is not measured; why is above"
-    missing+=("$1 ($(tail -n 1 "$reason"))")
+    missing+=("$1 ($(tail -n 1 "$log"))")
   fi
-  rm -f "$reason"
-  [[ -n $assignments ]]
+  rm -f "$log"
+  return "$status"
 }
 
 # Adds to `contestants` the peers that can be had, all as programs of their own.
@@ -169,7 +171,9 @@ fi
 
 # What --report measures.
 measure_report() {
-  local options header effort="a report${quick:+ (--quick)}" out=$TARGET/bench
+  local options header effort="a report${quick[*]:+ (--quick)}" out=$TARGET/bench
+  local host_work=(cargo test --release --locked --workspace --test host_work)
+  [[ -n ${quick[*]} ]] || (cd "$ROOT" && "${host_work[@]}" --no-run >&2)
   options=$(PYTHONPATH=$ROOT/bench:$SCRIPTS "$TLALOC_PYTHON" -m report "${quick[@]}" exports)
   say "exporting"
   mapfile -t options <<<"$options"
@@ -192,9 +196,12 @@ measure_report() {
     --bench "$TARGET/release/tlaloc-bench" --artifact "$work/artifact" \
     --plugin "$TLALOC_PJRT_PLUGIN_PATH" --cache "$CACHE/programs" \
     --serve "$SCRIPTS/serve.sh" "$work/repository" "$work/server.log" "${contestants[@]}"
-  say "counting the host's instructions"
-  (cd "$ROOT" && cargo test --release --locked -p triton-tlaloc --test host_work -- --nocapture) \
-    >"$work/host-work.txt"
+  if [[ -n ${quick[*]} ]]; then
+    echo "left out" >"$work/host-work.txt"
+  else
+    say "counting the host's instructions"
+    (cd "$ROOT" && "${host_work[@]}" -- --nocapture) >"$work/host-work.txt"
+  fi
   "$TARGET/release/tlaloc-bench" compare "$out/measurements.jsonl" >"$work/goals.md"
   printf '%s\n' "$header" >"$work/facts.md"
   measure report "${quick[@]}" write "$out/measurements.jsonl" --into "$out" \
