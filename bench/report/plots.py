@@ -3,7 +3,6 @@
 import pygal
 from pygal.style import CleanStyle
 
-
 # Told apart by colour-blind readers, too (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00")
 

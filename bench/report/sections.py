@@ -97,15 +97,19 @@ def host_time(results, plan, instructions):
         [text, *(number(results.median(host.series(entry, part))) for entry in entries)]
         for part, text in host.PARTS.items()
     ]
-    counted = [[count, f"{found:,}"] for count, found in instructions.items()]
-    return (
+    text = (
         "## Host time of a step\n\n"
         "As the backend's log tells it, medians of 100 runs, µs. The wait is the execution.\n\n"
         + table(["part", *(f"{batch} row(s)" for batch in shown)], rows)
-        + "\n![host time](host-time.svg)\n\n"
-        "Instructions that the host spends on a step, which CI keeps below 60,000 and 15,000 for "
-        "each further row:\n\n" + table(["rows", "instructions"], counted)
+        + "\n![host time](host-time.svg)\n"
     )
+    if instructions:
+        counted = [[count, f"{found:,}"] for count, found in instructions.items()]
+        text += (
+            "\nInstructions that the host spends on a step, which CI keeps below 60,000 and 15,000 "
+            "for each further row:\n\n" + table(["rows", "instructions"], counted)
+        )
+    return text
 
 
 def load(results, entries):

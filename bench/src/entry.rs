@@ -20,9 +20,7 @@ pub fn choose(
 ) -> Result<&Entry, Error> {
     let tokens = match kind {
         EntryKind::Decode => 1,
-        EntryKind::Prefill => {
-            tokens.unwrap_or_else(|| context.min(artifact.max_prefill_tokens()))
-        }
+        EntryKind::Prefill => tokens.unwrap_or_else(|| context.min(artifact.max_prefill_tokens())),
     };
     smallest(artifact.entries(), kind, batch, context, tokens).ok_or_else(|| {
         let ids = artifact.entries().iter().filter(|entry| entry.kind == kind);
