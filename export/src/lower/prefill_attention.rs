@@ -10,8 +10,8 @@ use crate::stablehlo::{Binary, Function, Reduce, Value};
 /// How the products of the rows and KV heads are written, and over how many keys at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// One plain product for each row and KV head: fastest, but the program grows with both.
-    Unrolled,
+    /// One plain product for each row and KV head, one after the other in a loop.
+    Looped,
     /// One product batched over rows and KV heads.
     Batched,
     /// As [`Form::Batched`], for one block of keys after the other.
@@ -25,15 +25,15 @@ enum Form {
 /// (within 4 %), of one that is not, less.
 pub(super) const WIDEST_AT_ONCE: usize = 1024;
 
-/// Unrolling more products than this makes compilation slow: 12 of them take 2 to 3 s with 30 layers.
-const MOST_UNROLLED: usize = 16;
+/// A loop over more products than this would take its time where each of them is small.
+const MOST_LOOPED: usize = 16;
 
 impl Form {
     fn choose(cx: &Context, attention: &AttentionSpec, width: usize) -> Form {
         if width > cx.widest_at_once {
             Form::Blocks
-        } else if cx.bucket.batch * attention.kv_heads <= MOST_UNROLLED {
-            Form::Unrolled
+        } else if cx.bucket.batch * attention.kv_heads <= MOST_LOOPED {
+            Form::Looped
         } else {
             Form::Batched
         }
@@ -71,7 +71,7 @@ pub(super) fn attend(
                 by_kv_head(f, attention, &rows)
             };
             let (keys, values) = (by_head(keys), by_head(values));
-            let at_once = if form == Form::Unrolled { unrolled } else { batched };
+            let at_once = if form == Form::Looped { looped } else { batched };
             at_once(f, cx, attention, &query, (&keys, &values), &history.positions, positions)
         }
     };
@@ -95,7 +95,7 @@ pub(super) fn attend(
 
 /// Weighted sums of values `[B, kv_heads, group, T, head_dim]` and sums of weights
 /// `[B, kv_heads, group, T]`.
-fn unrolled(
+fn looped(
     f: &mut Function,
     cx: &Context,
     attention: &AttentionSpec,
@@ -107,44 +107,55 @@ fn unrolled(
     let (batch, tokens, width) = (cx.bucket.batch, cx.bucket.tokens, keys.dims()[2]);
     let AttentionSpec { kv_heads, head_dim, .. } = *attention;
     let group = attention.group();
-    let one = |f: &mut Function, x: &Value, row: usize, head: usize| {
-        let x = f.slice(x, 0, row, 1);
-        let x = f.slice(&x, 1, head, 1);
-        f.reshape(&x, &x.dims()[2..])
-    };
-    let (mut row_sums, mut row_totals) = (Vec::new(), Vec::new());
-    for row in 0..batch {
-        let (mut sums, mut totals) = (Vec::new(), Vec::new());
-        let spread = |f: &mut Function, positions: &Value, place: usize| {
-            let own = f.slice(positions, 0, row, 1);
-            let own = f.reshape(&own, &own.dims()[1..]);
-            f.broadcast(&own, &[tokens, width], &[place])
-        };
-        let key_positions = spread(f, key_positions, 1);
-        let positions = spread(f, positions, 0);
-        let visible = visible(f, attention, &key_positions, &positions);
-        let visible = f.broadcast(&visible, &[group, tokens, width], &[1, 2]);
-        for head in 0..kv_heads {
-            let (query, keys, values) =
-                (one(f, query, row, head), one(f, keys, row, head), one(f, values, row, head));
+    let products = batch * kv_heads;
+    let query = f.reshape(query, &[products, group * tokens, head_dim]);
+    let keys = f.reshape(keys, &[products, width, head_dim]);
+    let values = f.reshape(values, &[products, width, head_dim]);
+    // Sums take the place of the query that they are of. Totals begin as anything but a constant,
+    // which would be written for all layers before the first one runs.
+    let totals = f.slice(&query, 2, 0, 1);
+    let totals = f.reshape(&totals, &[products, group * tokens]);
+    let trips = f.int(products as i32, &[]);
+    let fixed = [&keys, &values, key_positions, positions];
+    let [sums, totals] =
+        f.repeat(&trips, [&query, &totals], &fixed, |f, product, [sums, totals], fixed| {
+            let [keys, values, key_positions, positions] = fixed else {
+                unreachable!("the loop hands over what it was given")
+            };
+            let one = |f: &mut Function, all: &Value, index: &Value| {
+                let one = f.dynamic_slice(all, 0, index, 1);
+                f.reshape(&one, &one.dims()[1..])
+            };
+            let query = one(f, &sums, product);
+            let (keys, values) = (one(f, keys, product), one(f, values, product));
+            let row = f.with_int(Binary::Divide, product, kv_heads as i32);
+            let key_positions = one(f, key_positions, &row);
+            let positions = one(f, positions, &row);
+
             let scores = f.dot(&query, &keys, (1, 1));
             let scores = f.reshape(&scores, &[group, tokens, width]);
             let scores = cap(f, attention, &scores);
+            let key_positions = f.broadcast(&key_positions, &[tokens, width], &[1]);
+            let positions = f.broadcast(&positions, &[tokens, width], &[0]);
+            let visible = visible(f, attention, &key_positions, &positions);
+            let visible = f.broadcast(&visible, scores.dims(), &[1, 2]);
             let scores = hide(f, &visible, &scores);
             let weights = weights(f, &scores);
             let total = f.reduce(Reduce::Add, &weights, 2);
-            totals.push(f.reshape(&total, &[1, 1, group, tokens]));
+            let total = f.reshape(&total, &[1, group * tokens]);
             let weights = f.reshape(&weights, &[group * tokens, width]);
             let sum = f.dot(&weights, &values, (1, 0));
-            sums.push(f.reshape(&sum, &[1, 1, group, tokens, head_dim]));
-        }
-        row_sums.push(f.concatenate(&sums, 1));
-        row_totals.push(f.concatenate(&totals, 1));
-    }
-    (f.concatenate(&row_sums, 0), f.concatenate(&row_totals, 0))
+            let sum = f.reshape(&sum, &[1, group * tokens, head_dim]);
+            let sums = f.dynamic_update_slice(&sums, &sum, &[(0, product)]);
+            [sums, f.dynamic_update_slice(&totals, &total, &[(0, product)])]
+        });
+    (
+        f.reshape(&sums, &[batch, kv_heads, group, tokens, head_dim]),
+        f.reshape(&totals, &[batch, kv_heads, group, tokens]),
+    )
 }
 
-/// As [`unrolled`].
+/// As [`looped`].
 fn batched(
     f: &mut Function,
     cx: &Context,

@@ -339,7 +339,7 @@ const STEPS: [(usize, &[usize]); 30] = [(1, &[1]); 30];
 #[test]
 fn whole_histories() {
     for orientation in [Orientation::FeatureMajor, Orientation::RowMajor] {
-        // Both forms of decode; rows and KV heads unrolled in prefill.
+        // Both forms of decode; rows and KV heads in a loop in prefill.
         for (heads, kv_heads) in [(4, 2), (20, 5)] {
             let case = Case { orientation, ..Case::new(attention(heads, kv_heads, 8), 48, 4) };
             let Some(outputs) = case.check("whole", &MIXED) else { return };
@@ -348,7 +348,7 @@ fn whole_histories() {
         }
     }
     Case::new(attention(3, 1, 8), 48, 6).check("one KV head, pages of no power of two", &MIXED);
-    // More rows and KV heads than are unrolled.
+    // More rows and KV heads than go through a loop.
     let calls: [(usize, &[usize]); 2] = [(3, &[3, 1, 2, 3]), (3, &[2, 3, 0, 1])];
     Case::new(attention(20, 5, 4), 32, 16).check("batched", &calls);
 }

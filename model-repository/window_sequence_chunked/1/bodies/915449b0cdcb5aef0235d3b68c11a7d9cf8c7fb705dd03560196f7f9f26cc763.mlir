@@ -216,99 +216,105 @@ module @program {
     %86 = stablehlo.reshape %85 : (tensor<16x16xf32>) -> tensor<1x16x16xf32>
     %87 = stablehlo.reshape %86 : (tensor<1x16x16xf32>) -> tensor<1x16x2x8xf32>
     %88 = stablehlo.transpose %87, dims = [0, 2, 1, 3] : (tensor<1x16x2x8xf32>) -> tensor<1x2x16x8xf32>
-    %89 = stablehlo.reshape %historyPositions : (tensor<1x16xi32>) -> tensor<16xi32>
-    %90 = stablehlo.broadcast_in_dim %89, dims = [1] : (tensor<16xi32>) -> tensor<6x16xi32>
-    %91 = stablehlo.reshape %visibility : (tensor<1x6xi32>) -> tensor<6xi32>
-    %92 = stablehlo.broadcast_in_dim %91, dims = [0] : (tensor<6xi32>) -> tensor<6x16xi32>
-    %93 = stablehlo.compare LE, %90, %92, SIGNED : (tensor<6x16xi32>, tensor<6x16xi32>) -> tensor<6x16xi1>
-    %94 = stablehlo.constant dense<8> : tensor<6x16xi32>
-    %95 = stablehlo.subtract %92, %94 : tensor<6x16xi32>
-    %96 = stablehlo.compare LT, %95, %90, SIGNED : (tensor<6x16xi32>, tensor<6x16xi32>) -> tensor<6x16xi1>
-    %97 = stablehlo.and %93, %96 : tensor<6x16xi1>
-    %98 = stablehlo.broadcast_in_dim %97, dims = [1, 2] : (tensor<6x16xi1>) -> tensor<2x6x16xi1>
-    %99 = stablehlo.slice %74 [0:1, 0:1, 0:12, 0:8] : (tensor<1x2x12x8xf32>) -> tensor<1x1x12x8xf32>
-    %100 = stablehlo.reshape %99 : (tensor<1x1x12x8xf32>) -> tensor<12x8xf32>
-    %101 = stablehlo.slice %81 [0:1, 0:1, 0:16, 0:8] : (tensor<1x2x16x8xf32>) -> tensor<1x1x16x8xf32>
-    %102 = stablehlo.reshape %101 : (tensor<1x1x16x8xf32>) -> tensor<16x8xf32>
-    %103 = stablehlo.slice %88 [0:1, 0:1, 0:16, 0:8] : (tensor<1x2x16x8xf32>) -> tensor<1x1x16x8xf32>
-    %104 = stablehlo.reshape %103 : (tensor<1x1x16x8xf32>) -> tensor<16x8xf32>
-    %105 = stablehlo.dot_general %100, %102, contracting_dims = [1] x [1] : (tensor<12x8xf32>, tensor<16x8xf32>) -> tensor<12x16xf32>
-    %106 = stablehlo.reshape %105 : (tensor<12x16xf32>) -> tensor<2x6x16xf32>
-    %107 = stablehlo.constant dense<-1.0e30> : tensor<2x6x16xf32>
-    %108 = stablehlo.select %98, %106, %107 : tensor<2x6x16xi1>, tensor<2x6x16xf32>
-    %109 = stablehlo.constant dense<0xFF800000> : tensor<f32>
-    %110 = stablehlo.reduce(%108 init: %109) applies stablehlo.maximum across dimensions = [2] : (tensor<2x6x16xf32>, tensor<f32>) -> tensor<2x6xf32>
-    %111 = stablehlo.broadcast_in_dim %110, dims = [0, 1] : (tensor<2x6xf32>) -> tensor<2x6x16xf32>
-    %112 = stablehlo.subtract %108, %111 : tensor<2x6x16xf32>
-    %113 = stablehlo.exponential %112 : tensor<2x6x16xf32>
-    %114 = stablehlo.reduce(%113 init: %27) applies stablehlo.add across dimensions = [2] : (tensor<2x6x16xf32>, tensor<f32>) -> tensor<2x6xf32>
-    %115 = stablehlo.reshape %114 : (tensor<2x6xf32>) -> tensor<1x1x2x6xf32>
-    %116 = stablehlo.reshape %113 : (tensor<2x6x16xf32>) -> tensor<12x16xf32>
-    %117 = stablehlo.dot_general %116, %104, contracting_dims = [1] x [0] : (tensor<12x16xf32>, tensor<16x8xf32>) -> tensor<12x8xf32>
-    %118 = stablehlo.reshape %117 : (tensor<12x8xf32>) -> tensor<1x1x2x6x8xf32>
-    %119 = stablehlo.slice %74 [0:1, 1:2, 0:12, 0:8] : (tensor<1x2x12x8xf32>) -> tensor<1x1x12x8xf32>
-    %120 = stablehlo.reshape %119 : (tensor<1x1x12x8xf32>) -> tensor<12x8xf32>
-    %121 = stablehlo.slice %81 [0:1, 1:2, 0:16, 0:8] : (tensor<1x2x16x8xf32>) -> tensor<1x1x16x8xf32>
-    %122 = stablehlo.reshape %121 : (tensor<1x1x16x8xf32>) -> tensor<16x8xf32>
-    %123 = stablehlo.slice %88 [0:1, 1:2, 0:16, 0:8] : (tensor<1x2x16x8xf32>) -> tensor<1x1x16x8xf32>
-    %124 = stablehlo.reshape %123 : (tensor<1x1x16x8xf32>) -> tensor<16x8xf32>
-    %125 = stablehlo.dot_general %120, %122, contracting_dims = [1] x [1] : (tensor<12x8xf32>, tensor<16x8xf32>) -> tensor<12x16xf32>
-    %126 = stablehlo.reshape %125 : (tensor<12x16xf32>) -> tensor<2x6x16xf32>
-    %127 = stablehlo.select %98, %126, %107 : tensor<2x6x16xi1>, tensor<2x6x16xf32>
-    %128 = stablehlo.reduce(%127 init: %109) applies stablehlo.maximum across dimensions = [2] : (tensor<2x6x16xf32>, tensor<f32>) -> tensor<2x6xf32>
-    %129 = stablehlo.broadcast_in_dim %128, dims = [0, 1] : (tensor<2x6xf32>) -> tensor<2x6x16xf32>
-    %130 = stablehlo.subtract %127, %129 : tensor<2x6x16xf32>
-    %131 = stablehlo.exponential %130 : tensor<2x6x16xf32>
-    %132 = stablehlo.reduce(%131 init: %27) applies stablehlo.add across dimensions = [2] : (tensor<2x6x16xf32>, tensor<f32>) -> tensor<2x6xf32>
-    %133 = stablehlo.reshape %132 : (tensor<2x6xf32>) -> tensor<1x1x2x6xf32>
-    %134 = stablehlo.reshape %131 : (tensor<2x6x16xf32>) -> tensor<12x16xf32>
-    %135 = stablehlo.dot_general %134, %124, contracting_dims = [1] x [0] : (tensor<12x16xf32>, tensor<16x8xf32>) -> tensor<12x8xf32>
-    %136 = stablehlo.reshape %135 : (tensor<12x8xf32>) -> tensor<1x1x2x6x8xf32>
-    %137 = stablehlo.concatenate %118, %136, dim = 1 : (tensor<1x1x2x6x8xf32>, tensor<1x1x2x6x8xf32>) -> tensor<1x2x2x6x8xf32>
-    %138 = stablehlo.concatenate %115, %133, dim = 1 : (tensor<1x1x2x6xf32>, tensor<1x1x2x6xf32>) -> tensor<1x2x2x6xf32>
-    %139 = stablehlo.transpose %137, dims = [1, 2, 4, 0, 3] : (tensor<1x2x2x6x8xf32>) -> tensor<2x2x8x1x6xf32>
-    %140 = stablehlo.transpose %138, dims = [1, 2, 0, 3] : (tensor<1x2x2x6xf32>) -> tensor<2x2x1x6xf32>
-    %141 = stablehlo.broadcast_in_dim %140, dims = [0, 1, 3, 4] : (tensor<2x2x1x6xf32>) -> tensor<2x2x8x1x6xf32>
-    %142 = stablehlo.divide %139, %141 : tensor<2x2x8x1x6xf32>
-    %143 = stablehlo.reshape %142 : (tensor<2x2x8x1x6xf32>) -> tensor<32x6xf32>
-    %144 = stablehlo.slice %10 [64:96, 0:6] : (tensor<96x6xf32>) -> tensor<32x6xf32>
-    %145 = stablehlo.logistic %144 : tensor<32x6xf32>
-    %146 = stablehlo.multiply %143, %145 : tensor<32x6xf32>
-    %147 = stablehlo.dot_general %oProj, %146, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x6xf32>) -> tensor<32x6xf32>
-    %148 = stablehlo.dot_general %147, %147, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x6xf32>, tensor<32x6xf32>) -> tensor<6xf32>
-    %149 = stablehlo.multiply %148, %1 : tensor<6xf32>
-    %150 = stablehlo.add %149, %3 : tensor<6xf32>
-    %151 = stablehlo.rsqrt %150 : tensor<6xf32>
-    %152 = stablehlo.broadcast_in_dim %151, dims = [1] : (tensor<6xf32>) -> tensor<32x6xf32>
-    %153 = stablehlo.multiply %147, %152 : tensor<32x6xf32>
-    %154 = stablehlo.broadcast_in_dim %mixerOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x6xf32>
-    %155 = stablehlo.multiply %153, %154 : tensor<32x6xf32>
-    %156 = stablehlo.add %x, %155 : tensor<32x6xf32>
+    %89 = stablehlo.reshape %74 : (tensor<1x2x12x8xf32>) -> tensor<2x12x8xf32>
+    %90 = stablehlo.reshape %81 : (tensor<1x2x16x8xf32>) -> tensor<2x16x8xf32>
+    %91 = stablehlo.reshape %88 : (tensor<1x2x16x8xf32>) -> tensor<2x16x8xf32>
+    %92 = stablehlo.slice %89 [0:2, 0:12, 0:1] : (tensor<2x12x8xf32>) -> tensor<2x12x1xf32>
+    %93 = stablehlo.reshape %92 : (tensor<2x12x1xf32>) -> tensor<2x12xf32>
+    %94 = stablehlo.constant dense<2> : tensor<i32>
+    %95 = stablehlo.constant dense<0> : tensor<i32>
+    %145:8 = stablehlo.while(%96 = %95, %97 = %94, %98 = %89, %99 = %93, %100 = %90, %101 = %91, %102 = %historyPositions, %103 = %visibility) : tensor<i32>, tensor<i32>, tensor<2x12x8xf32>, tensor<2x12xf32>, tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<1x16xi32>, tensor<1x6xi32>
+    cond {
+      %104 = stablehlo.compare LT, %96, %97, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %104 : tensor<i1>
+    } do {
+      %105 = stablehlo.constant dense<0> : tensor<i32>
+      %106 = stablehlo.dynamic_slice %98, %96, %105, %105, sizes = [1, 12, 8] : (tensor<2x12x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x12x8xf32>
+      %107 = stablehlo.reshape %106 : (tensor<1x12x8xf32>) -> tensor<12x8xf32>
+      %108 = stablehlo.dynamic_slice %100, %96, %105, %105, sizes = [1, 16, 8] : (tensor<2x16x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x16x8xf32>
+      %109 = stablehlo.reshape %108 : (tensor<1x16x8xf32>) -> tensor<16x8xf32>
+      %110 = stablehlo.dynamic_slice %101, %96, %105, %105, sizes = [1, 16, 8] : (tensor<2x16x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x16x8xf32>
+      %111 = stablehlo.reshape %110 : (tensor<1x16x8xf32>) -> tensor<16x8xf32>
+      %112 = stablehlo.constant dense<2> : tensor<i32>
+      %113 = stablehlo.divide %96, %112 : tensor<i32>
+      %114 = stablehlo.dynamic_slice %102, %113, %105, sizes = [1, 16] : (tensor<1x16xi32>, tensor<i32>, tensor<i32>) -> tensor<1x16xi32>
+      %115 = stablehlo.reshape %114 : (tensor<1x16xi32>) -> tensor<16xi32>
+      %116 = stablehlo.dynamic_slice %103, %113, %105, sizes = [1, 6] : (tensor<1x6xi32>, tensor<i32>, tensor<i32>) -> tensor<1x6xi32>
+      %117 = stablehlo.reshape %116 : (tensor<1x6xi32>) -> tensor<6xi32>
+      %118 = stablehlo.dot_general %107, %109, contracting_dims = [1] x [1] : (tensor<12x8xf32>, tensor<16x8xf32>) -> tensor<12x16xf32>
+      %119 = stablehlo.reshape %118 : (tensor<12x16xf32>) -> tensor<2x6x16xf32>
+      %120 = stablehlo.broadcast_in_dim %115, dims = [1] : (tensor<16xi32>) -> tensor<6x16xi32>
+      %121 = stablehlo.broadcast_in_dim %117, dims = [0] : (tensor<6xi32>) -> tensor<6x16xi32>
+      %122 = stablehlo.compare LE, %120, %121, SIGNED : (tensor<6x16xi32>, tensor<6x16xi32>) -> tensor<6x16xi1>
+      %123 = stablehlo.constant dense<8> : tensor<6x16xi32>
+      %124 = stablehlo.subtract %121, %123 : tensor<6x16xi32>
+      %125 = stablehlo.compare LT, %124, %120, SIGNED : (tensor<6x16xi32>, tensor<6x16xi32>) -> tensor<6x16xi1>
+      %126 = stablehlo.and %122, %125 : tensor<6x16xi1>
+      %127 = stablehlo.broadcast_in_dim %126, dims = [1, 2] : (tensor<6x16xi1>) -> tensor<2x6x16xi1>
+      %128 = stablehlo.constant dense<-1.0e30> : tensor<2x6x16xf32>
+      %129 = stablehlo.select %127, %119, %128 : tensor<2x6x16xi1>, tensor<2x6x16xf32>
+      %130 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %131 = stablehlo.reduce(%129 init: %130) applies stablehlo.maximum across dimensions = [2] : (tensor<2x6x16xf32>, tensor<f32>) -> tensor<2x6xf32>
+      %132 = stablehlo.broadcast_in_dim %131, dims = [0, 1] : (tensor<2x6xf32>) -> tensor<2x6x16xf32>
+      %133 = stablehlo.subtract %129, %132 : tensor<2x6x16xf32>
+      %134 = stablehlo.exponential %133 : tensor<2x6x16xf32>
+      %135 = stablehlo.constant dense<0.0> : tensor<f32>
+      %136 = stablehlo.reduce(%134 init: %135) applies stablehlo.add across dimensions = [2] : (tensor<2x6x16xf32>, tensor<f32>) -> tensor<2x6xf32>
+      %137 = stablehlo.reshape %136 : (tensor<2x6xf32>) -> tensor<1x12xf32>
+      %138 = stablehlo.reshape %134 : (tensor<2x6x16xf32>) -> tensor<12x16xf32>
+      %139 = stablehlo.dot_general %138, %111, contracting_dims = [1] x [0] : (tensor<12x16xf32>, tensor<16x8xf32>) -> tensor<12x8xf32>
+      %140 = stablehlo.reshape %139 : (tensor<12x8xf32>) -> tensor<1x12x8xf32>
+      %141 = stablehlo.dynamic_update_slice %98, %140, %96, %105, %105 : (tensor<2x12x8xf32>, tensor<1x12x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x12x8xf32>
+      %142 = stablehlo.dynamic_update_slice %99, %137, %96, %105 : (tensor<2x12xf32>, tensor<1x12xf32>, tensor<i32>, tensor<i32>) -> tensor<2x12xf32>
+      %143 = stablehlo.constant dense<1> : tensor<i32>
+      %144 = stablehlo.add %96, %143 : tensor<i32>
+      stablehlo.return %144, %97, %141, %142, %100, %101, %102, %103 : tensor<i32>, tensor<i32>, tensor<2x12x8xf32>, tensor<2x12xf32>, tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<1x16xi32>, tensor<1x6xi32>
+    }
+    %146 = stablehlo.reshape %145#2 : (tensor<2x12x8xf32>) -> tensor<1x2x2x6x8xf32>
+    %147 = stablehlo.reshape %145#3 : (tensor<2x12xf32>) -> tensor<1x2x2x6xf32>
+    %148 = stablehlo.transpose %146, dims = [1, 2, 4, 0, 3] : (tensor<1x2x2x6x8xf32>) -> tensor<2x2x8x1x6xf32>
+    %149 = stablehlo.transpose %147, dims = [1, 2, 0, 3] : (tensor<1x2x2x6xf32>) -> tensor<2x2x1x6xf32>
+    %150 = stablehlo.broadcast_in_dim %149, dims = [0, 1, 3, 4] : (tensor<2x2x1x6xf32>) -> tensor<2x2x8x1x6xf32>
+    %151 = stablehlo.divide %148, %150 : tensor<2x2x8x1x6xf32>
+    %152 = stablehlo.reshape %151 : (tensor<2x2x8x1x6xf32>) -> tensor<32x6xf32>
+    %153 = stablehlo.slice %10 [64:96, 0:6] : (tensor<96x6xf32>) -> tensor<32x6xf32>
+    %154 = stablehlo.logistic %153 : tensor<32x6xf32>
+    %155 = stablehlo.multiply %152, %154 : tensor<32x6xf32>
+    %156 = stablehlo.dot_general %oProj, %155, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x6xf32>) -> tensor<32x6xf32>
     %157 = stablehlo.dot_general %156, %156, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x6xf32>, tensor<32x6xf32>) -> tensor<6xf32>
     %158 = stablehlo.multiply %157, %1 : tensor<6xf32>
     %159 = stablehlo.add %158, %3 : tensor<6xf32>
     %160 = stablehlo.rsqrt %159 : tensor<6xf32>
     %161 = stablehlo.broadcast_in_dim %160, dims = [1] : (tensor<6xf32>) -> tensor<32x6xf32>
     %162 = stablehlo.multiply %156, %161 : tensor<32x6xf32>
-    %163 = stablehlo.broadcast_in_dim %postAttnNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x6xf32>
+    %163 = stablehlo.broadcast_in_dim %mixerOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x6xf32>
     %164 = stablehlo.multiply %162, %163 : tensor<32x6xf32>
-    %165 = stablehlo.dot_general %gateUpProj, %164, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x6xf32>) -> tensor<96x6xf32>
-    %166 = stablehlo.slice %165 [0:48, 0:6] : (tensor<96x6xf32>) -> tensor<48x6xf32>
-    %167 = stablehlo.slice %165 [48:96, 0:6] : (tensor<96x6xf32>) -> tensor<48x6xf32>
-    %168 = stablehlo.logistic %166 : tensor<48x6xf32>
-    %169 = stablehlo.multiply %166, %168 : tensor<48x6xf32>
-    %170 = stablehlo.multiply %169, %167 : tensor<48x6xf32>
-    %171 = stablehlo.dot_general %downProj, %170, contracting_dims = [1] x [0] : (tensor<32x48xf32>, tensor<48x6xf32>) -> tensor<32x6xf32>
-    %172 = stablehlo.dot_general %171, %171, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x6xf32>, tensor<32x6xf32>) -> tensor<6xf32>
-    %173 = stablehlo.multiply %172, %1 : tensor<6xf32>
-    %174 = stablehlo.add %173, %3 : tensor<6xf32>
-    %175 = stablehlo.rsqrt %174 : tensor<6xf32>
-    %176 = stablehlo.broadcast_in_dim %175, dims = [1] : (tensor<6xf32>) -> tensor<32x6xf32>
-    %177 = stablehlo.multiply %171, %176 : tensor<32x6xf32>
-    %178 = stablehlo.broadcast_in_dim %ffnOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x6xf32>
-    %179 = stablehlo.multiply %177, %178 : tensor<32x6xf32>
-    %180 = stablehlo.add %156, %179 : tensor<32x6xf32>
-    return %180, %70, %71 : tensor<32x6xf32>, tensor<17x4x2x8xf32>, tensor<17x4x2x8xf32>
+    %165 = stablehlo.add %x, %164 : tensor<32x6xf32>
+    %166 = stablehlo.dot_general %165, %165, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x6xf32>, tensor<32x6xf32>) -> tensor<6xf32>
+    %167 = stablehlo.multiply %166, %1 : tensor<6xf32>
+    %168 = stablehlo.add %167, %3 : tensor<6xf32>
+    %169 = stablehlo.rsqrt %168 : tensor<6xf32>
+    %170 = stablehlo.broadcast_in_dim %169, dims = [1] : (tensor<6xf32>) -> tensor<32x6xf32>
+    %171 = stablehlo.multiply %165, %170 : tensor<32x6xf32>
+    %172 = stablehlo.broadcast_in_dim %postAttnNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x6xf32>
+    %173 = stablehlo.multiply %171, %172 : tensor<32x6xf32>
+    %174 = stablehlo.dot_general %gateUpProj, %173, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x6xf32>) -> tensor<96x6xf32>
+    %175 = stablehlo.slice %174 [0:48, 0:6] : (tensor<96x6xf32>) -> tensor<48x6xf32>
+    %176 = stablehlo.slice %174 [48:96, 0:6] : (tensor<96x6xf32>) -> tensor<48x6xf32>
+    %177 = stablehlo.logistic %175 : tensor<48x6xf32>
+    %178 = stablehlo.multiply %175, %177 : tensor<48x6xf32>
+    %179 = stablehlo.multiply %178, %176 : tensor<48x6xf32>
+    %180 = stablehlo.dot_general %downProj, %179, contracting_dims = [1] x [0] : (tensor<32x48xf32>, tensor<48x6xf32>) -> tensor<32x6xf32>
+    %181 = stablehlo.dot_general %180, %180, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x6xf32>, tensor<32x6xf32>) -> tensor<6xf32>
+    %182 = stablehlo.multiply %181, %1 : tensor<6xf32>
+    %183 = stablehlo.add %182, %3 : tensor<6xf32>
+    %184 = stablehlo.rsqrt %183 : tensor<6xf32>
+    %185 = stablehlo.broadcast_in_dim %184, dims = [1] : (tensor<6xf32>) -> tensor<32x6xf32>
+    %186 = stablehlo.multiply %180, %185 : tensor<32x6xf32>
+    %187 = stablehlo.broadcast_in_dim %ffnOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x6xf32>
+    %188 = stablehlo.multiply %186, %187 : tensor<32x6xf32>
+    %189 = stablehlo.add %165, %188 : tensor<32x6xf32>
+    return %189, %70, %71 : tensor<32x6xf32>, tensor<17x4x2x8xf32>, tensor<17x4x2x8xf32>
   }
   func.func private @layer1(%x: tensor<32x6xf32>, %keys: tensor<65x4x2x8xf32>, %values: tensor<65x4x2x8xf32>, %writeIndices: tensor<6x2xi32>, %historySlots: tensor<1x64xi32>, %historyPositions: tensor<1x64xi32>, %visibility: tensor<1x6xi32>, %inputNorm: tensor<32xf32>, %qkvProj: tensor<96x32xf32>, %qkvBias: tensor<64xf32>, %oProj: tensor<32x32xf32>, %mixerOutputNorm: tensor<32xf32>, %postAttnNorm: tensor<32xf32>, %gateUpProj: tensor<96x32xf32>, %downProj: tensor<32x48xf32>, %ffnOutputNorm: tensor<32xf32>) -> (tensor<32x6xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>) {
     %0 = stablehlo.dot_general %x, %x, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x6xf32>, tensor<32x6xf32>) -> tensor<6xf32>
@@ -386,94 +392,100 @@ module @program {
     %66 = stablehlo.reshape %65 : (tensor<64x16xf32>) -> tensor<1x64x16xf32>
     %67 = stablehlo.reshape %66 : (tensor<1x64x16xf32>) -> tensor<1x64x2x8xf32>
     %68 = stablehlo.transpose %67, dims = [0, 2, 1, 3] : (tensor<1x64x2x8xf32>) -> tensor<1x2x64x8xf32>
-    %69 = stablehlo.reshape %historyPositions : (tensor<1x64xi32>) -> tensor<64xi32>
-    %70 = stablehlo.broadcast_in_dim %69, dims = [1] : (tensor<64xi32>) -> tensor<6x64xi32>
-    %71 = stablehlo.reshape %visibility : (tensor<1x6xi32>) -> tensor<6xi32>
-    %72 = stablehlo.broadcast_in_dim %71, dims = [0] : (tensor<6xi32>) -> tensor<6x64xi32>
-    %73 = stablehlo.compare LE, %70, %72, SIGNED : (tensor<6x64xi32>, tensor<6x64xi32>) -> tensor<6x64xi1>
-    %74 = stablehlo.broadcast_in_dim %73, dims = [1, 2] : (tensor<6x64xi1>) -> tensor<2x6x64xi1>
-    %75 = stablehlo.slice %54 [0:1, 0:1, 0:12, 0:8] : (tensor<1x2x12x8xf32>) -> tensor<1x1x12x8xf32>
-    %76 = stablehlo.reshape %75 : (tensor<1x1x12x8xf32>) -> tensor<12x8xf32>
-    %77 = stablehlo.slice %61 [0:1, 0:1, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
-    %78 = stablehlo.reshape %77 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
-    %79 = stablehlo.slice %68 [0:1, 0:1, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
-    %80 = stablehlo.reshape %79 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
-    %81 = stablehlo.dot_general %76, %78, contracting_dims = [1] x [1] : (tensor<12x8xf32>, tensor<64x8xf32>) -> tensor<12x64xf32>
-    %82 = stablehlo.reshape %81 : (tensor<12x64xf32>) -> tensor<2x6x64xf32>
-    %83 = stablehlo.constant dense<-1.0e30> : tensor<2x6x64xf32>
-    %84 = stablehlo.select %74, %82, %83 : tensor<2x6x64xi1>, tensor<2x6x64xf32>
-    %85 = stablehlo.constant dense<0xFF800000> : tensor<f32>
-    %86 = stablehlo.reduce(%84 init: %85) applies stablehlo.maximum across dimensions = [2] : (tensor<2x6x64xf32>, tensor<f32>) -> tensor<2x6xf32>
-    %87 = stablehlo.broadcast_in_dim %86, dims = [0, 1] : (tensor<2x6xf32>) -> tensor<2x6x64xf32>
-    %88 = stablehlo.subtract %84, %87 : tensor<2x6x64xf32>
-    %89 = stablehlo.exponential %88 : tensor<2x6x64xf32>
-    %90 = stablehlo.reduce(%89 init: %27) applies stablehlo.add across dimensions = [2] : (tensor<2x6x64xf32>, tensor<f32>) -> tensor<2x6xf32>
-    %91 = stablehlo.reshape %90 : (tensor<2x6xf32>) -> tensor<1x1x2x6xf32>
-    %92 = stablehlo.reshape %89 : (tensor<2x6x64xf32>) -> tensor<12x64xf32>
-    %93 = stablehlo.dot_general %92, %80, contracting_dims = [1] x [0] : (tensor<12x64xf32>, tensor<64x8xf32>) -> tensor<12x8xf32>
-    %94 = stablehlo.reshape %93 : (tensor<12x8xf32>) -> tensor<1x1x2x6x8xf32>
-    %95 = stablehlo.slice %54 [0:1, 1:2, 0:12, 0:8] : (tensor<1x2x12x8xf32>) -> tensor<1x1x12x8xf32>
-    %96 = stablehlo.reshape %95 : (tensor<1x1x12x8xf32>) -> tensor<12x8xf32>
-    %97 = stablehlo.slice %61 [0:1, 1:2, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
-    %98 = stablehlo.reshape %97 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
-    %99 = stablehlo.slice %68 [0:1, 1:2, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
-    %100 = stablehlo.reshape %99 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
-    %101 = stablehlo.dot_general %96, %98, contracting_dims = [1] x [1] : (tensor<12x8xf32>, tensor<64x8xf32>) -> tensor<12x64xf32>
-    %102 = stablehlo.reshape %101 : (tensor<12x64xf32>) -> tensor<2x6x64xf32>
-    %103 = stablehlo.select %74, %102, %83 : tensor<2x6x64xi1>, tensor<2x6x64xf32>
-    %104 = stablehlo.reduce(%103 init: %85) applies stablehlo.maximum across dimensions = [2] : (tensor<2x6x64xf32>, tensor<f32>) -> tensor<2x6xf32>
-    %105 = stablehlo.broadcast_in_dim %104, dims = [0, 1] : (tensor<2x6xf32>) -> tensor<2x6x64xf32>
-    %106 = stablehlo.subtract %103, %105 : tensor<2x6x64xf32>
-    %107 = stablehlo.exponential %106 : tensor<2x6x64xf32>
-    %108 = stablehlo.reduce(%107 init: %27) applies stablehlo.add across dimensions = [2] : (tensor<2x6x64xf32>, tensor<f32>) -> tensor<2x6xf32>
-    %109 = stablehlo.reshape %108 : (tensor<2x6xf32>) -> tensor<1x1x2x6xf32>
-    %110 = stablehlo.reshape %107 : (tensor<2x6x64xf32>) -> tensor<12x64xf32>
-    %111 = stablehlo.dot_general %110, %100, contracting_dims = [1] x [0] : (tensor<12x64xf32>, tensor<64x8xf32>) -> tensor<12x8xf32>
-    %112 = stablehlo.reshape %111 : (tensor<12x8xf32>) -> tensor<1x1x2x6x8xf32>
-    %113 = stablehlo.concatenate %94, %112, dim = 1 : (tensor<1x1x2x6x8xf32>, tensor<1x1x2x6x8xf32>) -> tensor<1x2x2x6x8xf32>
-    %114 = stablehlo.concatenate %91, %109, dim = 1 : (tensor<1x1x2x6xf32>, tensor<1x1x2x6xf32>) -> tensor<1x2x2x6xf32>
-    %115 = stablehlo.transpose %113, dims = [1, 2, 4, 0, 3] : (tensor<1x2x2x6x8xf32>) -> tensor<2x2x8x1x6xf32>
-    %116 = stablehlo.transpose %114, dims = [1, 2, 0, 3] : (tensor<1x2x2x6xf32>) -> tensor<2x2x1x6xf32>
-    %117 = stablehlo.broadcast_in_dim %116, dims = [0, 1, 3, 4] : (tensor<2x2x1x6xf32>) -> tensor<2x2x8x1x6xf32>
-    %118 = stablehlo.divide %115, %117 : tensor<2x2x8x1x6xf32>
-    %119 = stablehlo.reshape %118 : (tensor<2x2x8x1x6xf32>) -> tensor<32x6xf32>
-    %120 = stablehlo.slice %10 [64:96, 0:6] : (tensor<96x6xf32>) -> tensor<32x6xf32>
-    %121 = stablehlo.logistic %120 : tensor<32x6xf32>
-    %122 = stablehlo.multiply %119, %121 : tensor<32x6xf32>
-    %123 = stablehlo.dot_general %oProj, %122, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x6xf32>) -> tensor<32x6xf32>
-    %124 = stablehlo.dot_general %123, %123, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x6xf32>, tensor<32x6xf32>) -> tensor<6xf32>
-    %125 = stablehlo.multiply %124, %1 : tensor<6xf32>
-    %126 = stablehlo.add %125, %3 : tensor<6xf32>
-    %127 = stablehlo.rsqrt %126 : tensor<6xf32>
-    %128 = stablehlo.broadcast_in_dim %127, dims = [1] : (tensor<6xf32>) -> tensor<32x6xf32>
-    %129 = stablehlo.multiply %123, %128 : tensor<32x6xf32>
-    %130 = stablehlo.broadcast_in_dim %mixerOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x6xf32>
-    %131 = stablehlo.multiply %129, %130 : tensor<32x6xf32>
-    %132 = stablehlo.add %x, %131 : tensor<32x6xf32>
+    %69 = stablehlo.reshape %54 : (tensor<1x2x12x8xf32>) -> tensor<2x12x8xf32>
+    %70 = stablehlo.reshape %61 : (tensor<1x2x64x8xf32>) -> tensor<2x64x8xf32>
+    %71 = stablehlo.reshape %68 : (tensor<1x2x64x8xf32>) -> tensor<2x64x8xf32>
+    %72 = stablehlo.slice %69 [0:2, 0:12, 0:1] : (tensor<2x12x8xf32>) -> tensor<2x12x1xf32>
+    %73 = stablehlo.reshape %72 : (tensor<2x12x1xf32>) -> tensor<2x12xf32>
+    %74 = stablehlo.constant dense<2> : tensor<i32>
+    %75 = stablehlo.constant dense<0> : tensor<i32>
+    %121:8 = stablehlo.while(%76 = %75, %77 = %74, %78 = %69, %79 = %73, %80 = %70, %81 = %71, %82 = %historyPositions, %83 = %visibility) : tensor<i32>, tensor<i32>, tensor<2x12x8xf32>, tensor<2x12xf32>, tensor<2x64x8xf32>, tensor<2x64x8xf32>, tensor<1x64xi32>, tensor<1x6xi32>
+    cond {
+      %84 = stablehlo.compare LT, %76, %77, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %84 : tensor<i1>
+    } do {
+      %85 = stablehlo.constant dense<0> : tensor<i32>
+      %86 = stablehlo.dynamic_slice %78, %76, %85, %85, sizes = [1, 12, 8] : (tensor<2x12x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x12x8xf32>
+      %87 = stablehlo.reshape %86 : (tensor<1x12x8xf32>) -> tensor<12x8xf32>
+      %88 = stablehlo.dynamic_slice %80, %76, %85, %85, sizes = [1, 64, 8] : (tensor<2x64x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x64x8xf32>
+      %89 = stablehlo.reshape %88 : (tensor<1x64x8xf32>) -> tensor<64x8xf32>
+      %90 = stablehlo.dynamic_slice %81, %76, %85, %85, sizes = [1, 64, 8] : (tensor<2x64x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x64x8xf32>
+      %91 = stablehlo.reshape %90 : (tensor<1x64x8xf32>) -> tensor<64x8xf32>
+      %92 = stablehlo.constant dense<2> : tensor<i32>
+      %93 = stablehlo.divide %76, %92 : tensor<i32>
+      %94 = stablehlo.dynamic_slice %82, %93, %85, sizes = [1, 64] : (tensor<1x64xi32>, tensor<i32>, tensor<i32>) -> tensor<1x64xi32>
+      %95 = stablehlo.reshape %94 : (tensor<1x64xi32>) -> tensor<64xi32>
+      %96 = stablehlo.dynamic_slice %83, %93, %85, sizes = [1, 6] : (tensor<1x6xi32>, tensor<i32>, tensor<i32>) -> tensor<1x6xi32>
+      %97 = stablehlo.reshape %96 : (tensor<1x6xi32>) -> tensor<6xi32>
+      %98 = stablehlo.dot_general %87, %89, contracting_dims = [1] x [1] : (tensor<12x8xf32>, tensor<64x8xf32>) -> tensor<12x64xf32>
+      %99 = stablehlo.reshape %98 : (tensor<12x64xf32>) -> tensor<2x6x64xf32>
+      %100 = stablehlo.broadcast_in_dim %95, dims = [1] : (tensor<64xi32>) -> tensor<6x64xi32>
+      %101 = stablehlo.broadcast_in_dim %97, dims = [0] : (tensor<6xi32>) -> tensor<6x64xi32>
+      %102 = stablehlo.compare LE, %100, %101, SIGNED : (tensor<6x64xi32>, tensor<6x64xi32>) -> tensor<6x64xi1>
+      %103 = stablehlo.broadcast_in_dim %102, dims = [1, 2] : (tensor<6x64xi1>) -> tensor<2x6x64xi1>
+      %104 = stablehlo.constant dense<-1.0e30> : tensor<2x6x64xf32>
+      %105 = stablehlo.select %103, %99, %104 : tensor<2x6x64xi1>, tensor<2x6x64xf32>
+      %106 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %107 = stablehlo.reduce(%105 init: %106) applies stablehlo.maximum across dimensions = [2] : (tensor<2x6x64xf32>, tensor<f32>) -> tensor<2x6xf32>
+      %108 = stablehlo.broadcast_in_dim %107, dims = [0, 1] : (tensor<2x6xf32>) -> tensor<2x6x64xf32>
+      %109 = stablehlo.subtract %105, %108 : tensor<2x6x64xf32>
+      %110 = stablehlo.exponential %109 : tensor<2x6x64xf32>
+      %111 = stablehlo.constant dense<0.0> : tensor<f32>
+      %112 = stablehlo.reduce(%110 init: %111) applies stablehlo.add across dimensions = [2] : (tensor<2x6x64xf32>, tensor<f32>) -> tensor<2x6xf32>
+      %113 = stablehlo.reshape %112 : (tensor<2x6xf32>) -> tensor<1x12xf32>
+      %114 = stablehlo.reshape %110 : (tensor<2x6x64xf32>) -> tensor<12x64xf32>
+      %115 = stablehlo.dot_general %114, %91, contracting_dims = [1] x [0] : (tensor<12x64xf32>, tensor<64x8xf32>) -> tensor<12x8xf32>
+      %116 = stablehlo.reshape %115 : (tensor<12x8xf32>) -> tensor<1x12x8xf32>
+      %117 = stablehlo.dynamic_update_slice %78, %116, %76, %85, %85 : (tensor<2x12x8xf32>, tensor<1x12x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x12x8xf32>
+      %118 = stablehlo.dynamic_update_slice %79, %113, %76, %85 : (tensor<2x12xf32>, tensor<1x12xf32>, tensor<i32>, tensor<i32>) -> tensor<2x12xf32>
+      %119 = stablehlo.constant dense<1> : tensor<i32>
+      %120 = stablehlo.add %76, %119 : tensor<i32>
+      stablehlo.return %120, %77, %117, %118, %80, %81, %82, %83 : tensor<i32>, tensor<i32>, tensor<2x12x8xf32>, tensor<2x12xf32>, tensor<2x64x8xf32>, tensor<2x64x8xf32>, tensor<1x64xi32>, tensor<1x6xi32>
+    }
+    %122 = stablehlo.reshape %121#2 : (tensor<2x12x8xf32>) -> tensor<1x2x2x6x8xf32>
+    %123 = stablehlo.reshape %121#3 : (tensor<2x12xf32>) -> tensor<1x2x2x6xf32>
+    %124 = stablehlo.transpose %122, dims = [1, 2, 4, 0, 3] : (tensor<1x2x2x6x8xf32>) -> tensor<2x2x8x1x6xf32>
+    %125 = stablehlo.transpose %123, dims = [1, 2, 0, 3] : (tensor<1x2x2x6xf32>) -> tensor<2x2x1x6xf32>
+    %126 = stablehlo.broadcast_in_dim %125, dims = [0, 1, 3, 4] : (tensor<2x2x1x6xf32>) -> tensor<2x2x8x1x6xf32>
+    %127 = stablehlo.divide %124, %126 : tensor<2x2x8x1x6xf32>
+    %128 = stablehlo.reshape %127 : (tensor<2x2x8x1x6xf32>) -> tensor<32x6xf32>
+    %129 = stablehlo.slice %10 [64:96, 0:6] : (tensor<96x6xf32>) -> tensor<32x6xf32>
+    %130 = stablehlo.logistic %129 : tensor<32x6xf32>
+    %131 = stablehlo.multiply %128, %130 : tensor<32x6xf32>
+    %132 = stablehlo.dot_general %oProj, %131, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x6xf32>) -> tensor<32x6xf32>
     %133 = stablehlo.dot_general %132, %132, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x6xf32>, tensor<32x6xf32>) -> tensor<6xf32>
     %134 = stablehlo.multiply %133, %1 : tensor<6xf32>
     %135 = stablehlo.add %134, %3 : tensor<6xf32>
     %136 = stablehlo.rsqrt %135 : tensor<6xf32>
     %137 = stablehlo.broadcast_in_dim %136, dims = [1] : (tensor<6xf32>) -> tensor<32x6xf32>
     %138 = stablehlo.multiply %132, %137 : tensor<32x6xf32>
-    %139 = stablehlo.broadcast_in_dim %postAttnNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x6xf32>
+    %139 = stablehlo.broadcast_in_dim %mixerOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x6xf32>
     %140 = stablehlo.multiply %138, %139 : tensor<32x6xf32>
-    %141 = stablehlo.dot_general %gateUpProj, %140, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x6xf32>) -> tensor<96x6xf32>
-    %142 = stablehlo.slice %141 [0:48, 0:6] : (tensor<96x6xf32>) -> tensor<48x6xf32>
-    %143 = stablehlo.slice %141 [48:96, 0:6] : (tensor<96x6xf32>) -> tensor<48x6xf32>
-    %144 = stablehlo.logistic %142 : tensor<48x6xf32>
-    %145 = stablehlo.multiply %142, %144 : tensor<48x6xf32>
-    %146 = stablehlo.multiply %145, %143 : tensor<48x6xf32>
-    %147 = stablehlo.dot_general %downProj, %146, contracting_dims = [1] x [0] : (tensor<32x48xf32>, tensor<48x6xf32>) -> tensor<32x6xf32>
-    %148 = stablehlo.dot_general %147, %147, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x6xf32>, tensor<32x6xf32>) -> tensor<6xf32>
-    %149 = stablehlo.multiply %148, %1 : tensor<6xf32>
-    %150 = stablehlo.add %149, %3 : tensor<6xf32>
-    %151 = stablehlo.rsqrt %150 : tensor<6xf32>
-    %152 = stablehlo.broadcast_in_dim %151, dims = [1] : (tensor<6xf32>) -> tensor<32x6xf32>
-    %153 = stablehlo.multiply %147, %152 : tensor<32x6xf32>
-    %154 = stablehlo.broadcast_in_dim %ffnOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x6xf32>
-    %155 = stablehlo.multiply %153, %154 : tensor<32x6xf32>
-    %156 = stablehlo.add %132, %155 : tensor<32x6xf32>
-    return %156, %50, %51 : tensor<32x6xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>
+    %141 = stablehlo.add %x, %140 : tensor<32x6xf32>
+    %142 = stablehlo.dot_general %141, %141, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x6xf32>, tensor<32x6xf32>) -> tensor<6xf32>
+    %143 = stablehlo.multiply %142, %1 : tensor<6xf32>
+    %144 = stablehlo.add %143, %3 : tensor<6xf32>
+    %145 = stablehlo.rsqrt %144 : tensor<6xf32>
+    %146 = stablehlo.broadcast_in_dim %145, dims = [1] : (tensor<6xf32>) -> tensor<32x6xf32>
+    %147 = stablehlo.multiply %141, %146 : tensor<32x6xf32>
+    %148 = stablehlo.broadcast_in_dim %postAttnNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x6xf32>
+    %149 = stablehlo.multiply %147, %148 : tensor<32x6xf32>
+    %150 = stablehlo.dot_general %gateUpProj, %149, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x6xf32>) -> tensor<96x6xf32>
+    %151 = stablehlo.slice %150 [0:48, 0:6] : (tensor<96x6xf32>) -> tensor<48x6xf32>
+    %152 = stablehlo.slice %150 [48:96, 0:6] : (tensor<96x6xf32>) -> tensor<48x6xf32>
+    %153 = stablehlo.logistic %151 : tensor<48x6xf32>
+    %154 = stablehlo.multiply %151, %153 : tensor<48x6xf32>
+    %155 = stablehlo.multiply %154, %152 : tensor<48x6xf32>
+    %156 = stablehlo.dot_general %downProj, %155, contracting_dims = [1] x [0] : (tensor<32x48xf32>, tensor<48x6xf32>) -> tensor<32x6xf32>
+    %157 = stablehlo.dot_general %156, %156, batching_dims = [1] x [1], contracting_dims = [0] x [0] : (tensor<32x6xf32>, tensor<32x6xf32>) -> tensor<6xf32>
+    %158 = stablehlo.multiply %157, %1 : tensor<6xf32>
+    %159 = stablehlo.add %158, %3 : tensor<6xf32>
+    %160 = stablehlo.rsqrt %159 : tensor<6xf32>
+    %161 = stablehlo.broadcast_in_dim %160, dims = [1] : (tensor<6xf32>) -> tensor<32x6xf32>
+    %162 = stablehlo.multiply %156, %161 : tensor<32x6xf32>
+    %163 = stablehlo.broadcast_in_dim %ffnOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x6xf32>
+    %164 = stablehlo.multiply %162, %163 : tensor<32x6xf32>
+    %165 = stablehlo.add %141, %164 : tensor<32x6xf32>
+    return %165, %50, %51 : tensor<32x6xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>
   }
 }

@@ -220,102 +220,108 @@ module @program {
     %87 = stablehlo.reshape %86 : (tensor<12x16xf32>) -> tensor<1x12x16xf32>
     %88 = stablehlo.reshape %87 : (tensor<1x12x16xf32>) -> tensor<1x12x2x8xf32>
     %89 = stablehlo.transpose %88, dims = [0, 2, 1, 3] : (tensor<1x12x2x8xf32>) -> tensor<1x2x12x8xf32>
-    %90 = stablehlo.reshape %historyPositions : (tensor<1x12xi32>) -> tensor<12xi32>
-    %91 = stablehlo.broadcast_in_dim %90, dims = [1] : (tensor<12xi32>) -> tensor<32x12xi32>
-    %92 = stablehlo.reshape %visibility : (tensor<1x32xi32>) -> tensor<32xi32>
-    %93 = stablehlo.broadcast_in_dim %92, dims = [0] : (tensor<32xi32>) -> tensor<32x12xi32>
-    %94 = stablehlo.compare LE, %91, %93, SIGNED : (tensor<32x12xi32>, tensor<32x12xi32>) -> tensor<32x12xi1>
-    %95 = stablehlo.constant dense<8> : tensor<32x12xi32>
-    %96 = stablehlo.subtract %93, %95 : tensor<32x12xi32>
-    %97 = stablehlo.compare LT, %96, %91, SIGNED : (tensor<32x12xi32>, tensor<32x12xi32>) -> tensor<32x12xi1>
-    %98 = stablehlo.and %94, %97 : tensor<32x12xi1>
-    %99 = stablehlo.broadcast_in_dim %98, dims = [1, 2] : (tensor<32x12xi1>) -> tensor<2x32x12xi1>
-    %100 = stablehlo.slice %75 [0:1, 0:1, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
-    %101 = stablehlo.reshape %100 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
-    %102 = stablehlo.slice %82 [0:1, 0:1, 0:12, 0:8] : (tensor<1x2x12x8xf32>) -> tensor<1x1x12x8xf32>
-    %103 = stablehlo.reshape %102 : (tensor<1x1x12x8xf32>) -> tensor<12x8xf32>
-    %104 = stablehlo.slice %89 [0:1, 0:1, 0:12, 0:8] : (tensor<1x2x12x8xf32>) -> tensor<1x1x12x8xf32>
-    %105 = stablehlo.reshape %104 : (tensor<1x1x12x8xf32>) -> tensor<12x8xf32>
-    %106 = stablehlo.dot_general %101, %103, contracting_dims = [1] x [1] : (tensor<64x8xf32>, tensor<12x8xf32>) -> tensor<64x12xf32>
-    %107 = stablehlo.reshape %106 : (tensor<64x12xf32>) -> tensor<2x32x12xf32>
-    %108 = stablehlo.constant dense<-1.0e30> : tensor<2x32x12xf32>
-    %109 = stablehlo.select %99, %107, %108 : tensor<2x32x12xi1>, tensor<2x32x12xf32>
-    %110 = stablehlo.constant dense<0xFF800000> : tensor<f32>
-    %111 = stablehlo.reduce(%109 init: %110) applies stablehlo.maximum across dimensions = [2] : (tensor<2x32x12xf32>, tensor<f32>) -> tensor<2x32xf32>
-    %112 = stablehlo.broadcast_in_dim %111, dims = [0, 1] : (tensor<2x32xf32>) -> tensor<2x32x12xf32>
-    %113 = stablehlo.subtract %109, %112 : tensor<2x32x12xf32>
-    %114 = stablehlo.exponential %113 : tensor<2x32x12xf32>
-    %115 = stablehlo.reduce(%114 init: %1) applies stablehlo.add across dimensions = [2] : (tensor<2x32x12xf32>, tensor<f32>) -> tensor<2x32xf32>
-    %116 = stablehlo.reshape %115 : (tensor<2x32xf32>) -> tensor<1x1x2x32xf32>
-    %117 = stablehlo.reshape %114 : (tensor<2x32x12xf32>) -> tensor<64x12xf32>
-    %118 = stablehlo.dot_general %117, %105, contracting_dims = [1] x [0] : (tensor<64x12xf32>, tensor<12x8xf32>) -> tensor<64x8xf32>
-    %119 = stablehlo.reshape %118 : (tensor<64x8xf32>) -> tensor<1x1x2x32x8xf32>
-    %120 = stablehlo.slice %75 [0:1, 1:2, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
-    %121 = stablehlo.reshape %120 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
-    %122 = stablehlo.slice %82 [0:1, 1:2, 0:12, 0:8] : (tensor<1x2x12x8xf32>) -> tensor<1x1x12x8xf32>
-    %123 = stablehlo.reshape %122 : (tensor<1x1x12x8xf32>) -> tensor<12x8xf32>
-    %124 = stablehlo.slice %89 [0:1, 1:2, 0:12, 0:8] : (tensor<1x2x12x8xf32>) -> tensor<1x1x12x8xf32>
-    %125 = stablehlo.reshape %124 : (tensor<1x1x12x8xf32>) -> tensor<12x8xf32>
-    %126 = stablehlo.dot_general %121, %123, contracting_dims = [1] x [1] : (tensor<64x8xf32>, tensor<12x8xf32>) -> tensor<64x12xf32>
-    %127 = stablehlo.reshape %126 : (tensor<64x12xf32>) -> tensor<2x32x12xf32>
-    %128 = stablehlo.select %99, %127, %108 : tensor<2x32x12xi1>, tensor<2x32x12xf32>
-    %129 = stablehlo.reduce(%128 init: %110) applies stablehlo.maximum across dimensions = [2] : (tensor<2x32x12xf32>, tensor<f32>) -> tensor<2x32xf32>
-    %130 = stablehlo.broadcast_in_dim %129, dims = [0, 1] : (tensor<2x32xf32>) -> tensor<2x32x12xf32>
-    %131 = stablehlo.subtract %128, %130 : tensor<2x32x12xf32>
-    %132 = stablehlo.exponential %131 : tensor<2x32x12xf32>
-    %133 = stablehlo.reduce(%132 init: %1) applies stablehlo.add across dimensions = [2] : (tensor<2x32x12xf32>, tensor<f32>) -> tensor<2x32xf32>
-    %134 = stablehlo.reshape %133 : (tensor<2x32xf32>) -> tensor<1x1x2x32xf32>
-    %135 = stablehlo.reshape %132 : (tensor<2x32x12xf32>) -> tensor<64x12xf32>
-    %136 = stablehlo.dot_general %135, %125, contracting_dims = [1] x [0] : (tensor<64x12xf32>, tensor<12x8xf32>) -> tensor<64x8xf32>
-    %137 = stablehlo.reshape %136 : (tensor<64x8xf32>) -> tensor<1x1x2x32x8xf32>
-    %138 = stablehlo.concatenate %119, %137, dim = 1 : (tensor<1x1x2x32x8xf32>, tensor<1x1x2x32x8xf32>) -> tensor<1x2x2x32x8xf32>
-    %139 = stablehlo.concatenate %116, %134, dim = 1 : (tensor<1x1x2x32xf32>, tensor<1x1x2x32xf32>) -> tensor<1x2x2x32xf32>
-    %140 = stablehlo.transpose %138, dims = [1, 2, 4, 0, 3] : (tensor<1x2x2x32x8xf32>) -> tensor<2x2x8x1x32xf32>
-    %141 = stablehlo.transpose %139, dims = [1, 2, 0, 3] : (tensor<1x2x2x32xf32>) -> tensor<2x2x1x32xf32>
-    %142 = stablehlo.broadcast_in_dim %141, dims = [0, 1, 3, 4] : (tensor<2x2x1x32xf32>) -> tensor<2x2x8x1x32xf32>
-    %143 = stablehlo.divide %140, %142 : tensor<2x2x8x1x32xf32>
-    %144 = stablehlo.reshape %143 : (tensor<2x2x8x1x32xf32>) -> tensor<32x32xf32>
-    %145 = stablehlo.slice %12 [64:96, 0:32] : (tensor<96x32xf32>) -> tensor<32x32xf32>
-    %146 = stablehlo.logistic %145 : tensor<32x32xf32>
-    %147 = stablehlo.multiply %144, %146 : tensor<32x32xf32>
-    %148 = stablehlo.dot_general %oProj, %147, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
-    %149 = stablehlo.multiply %148, %148 : tensor<32x32xf32>
-    %150 = stablehlo.reduce(%149 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x32xf32>, tensor<f32>) -> tensor<32xf32>
-    %151 = stablehlo.multiply %150, %3 : tensor<32xf32>
-    %152 = stablehlo.add %151, %5 : tensor<32xf32>
-    %153 = stablehlo.rsqrt %152 : tensor<32xf32>
-    %154 = stablehlo.broadcast_in_dim %153, dims = [1] : (tensor<32xf32>) -> tensor<32x32xf32>
-    %155 = stablehlo.multiply %148, %154 : tensor<32x32xf32>
-    %156 = stablehlo.broadcast_in_dim %mixerOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x32xf32>
-    %157 = stablehlo.multiply %155, %156 : tensor<32x32xf32>
-    %158 = stablehlo.add %x, %157 : tensor<32x32xf32>
-    %159 = stablehlo.multiply %158, %158 : tensor<32x32xf32>
-    %160 = stablehlo.reduce(%159 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x32xf32>, tensor<f32>) -> tensor<32xf32>
-    %161 = stablehlo.multiply %160, %3 : tensor<32xf32>
-    %162 = stablehlo.add %161, %5 : tensor<32xf32>
-    %163 = stablehlo.rsqrt %162 : tensor<32xf32>
-    %164 = stablehlo.broadcast_in_dim %163, dims = [1] : (tensor<32xf32>) -> tensor<32x32xf32>
-    %165 = stablehlo.multiply %158, %164 : tensor<32x32xf32>
-    %166 = stablehlo.broadcast_in_dim %postAttnNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x32xf32>
-    %167 = stablehlo.multiply %165, %166 : tensor<32x32xf32>
-    %168 = stablehlo.dot_general %gateUpProj, %167, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x32xf32>) -> tensor<96x32xf32>
-    %169 = stablehlo.slice %168 [0:48, 0:32] : (tensor<96x32xf32>) -> tensor<48x32xf32>
-    %170 = stablehlo.slice %168 [48:96, 0:32] : (tensor<96x32xf32>) -> tensor<48x32xf32>
-    %171 = stablehlo.logistic %169 : tensor<48x32xf32>
-    %172 = stablehlo.multiply %169, %171 : tensor<48x32xf32>
-    %173 = stablehlo.multiply %172, %170 : tensor<48x32xf32>
-    %174 = stablehlo.dot_general %downProj, %173, contracting_dims = [1] x [0] : (tensor<32x48xf32>, tensor<48x32xf32>) -> tensor<32x32xf32>
-    %175 = stablehlo.multiply %174, %174 : tensor<32x32xf32>
-    %176 = stablehlo.reduce(%175 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x32xf32>, tensor<f32>) -> tensor<32xf32>
-    %177 = stablehlo.multiply %176, %3 : tensor<32xf32>
-    %178 = stablehlo.add %177, %5 : tensor<32xf32>
-    %179 = stablehlo.rsqrt %178 : tensor<32xf32>
-    %180 = stablehlo.broadcast_in_dim %179, dims = [1] : (tensor<32xf32>) -> tensor<32x32xf32>
-    %181 = stablehlo.multiply %174, %180 : tensor<32x32xf32>
-    %182 = stablehlo.broadcast_in_dim %ffnOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x32xf32>
-    %183 = stablehlo.multiply %181, %182 : tensor<32x32xf32>
-    %184 = stablehlo.add %158, %183 : tensor<32x32xf32>
-    return %184, %71, %72 : tensor<32x32xf32>, tensor<13x4x2x8xf32>, tensor<13x4x2x8xf32>
+    %90 = stablehlo.reshape %75 : (tensor<1x2x64x8xf32>) -> tensor<2x64x8xf32>
+    %91 = stablehlo.reshape %82 : (tensor<1x2x12x8xf32>) -> tensor<2x12x8xf32>
+    %92 = stablehlo.reshape %89 : (tensor<1x2x12x8xf32>) -> tensor<2x12x8xf32>
+    %93 = stablehlo.slice %90 [0:2, 0:64, 0:1] : (tensor<2x64x8xf32>) -> tensor<2x64x1xf32>
+    %94 = stablehlo.reshape %93 : (tensor<2x64x1xf32>) -> tensor<2x64xf32>
+    %95 = stablehlo.constant dense<2> : tensor<i32>
+    %96 = stablehlo.constant dense<0> : tensor<i32>
+    %146:8 = stablehlo.while(%97 = %96, %98 = %95, %99 = %90, %100 = %94, %101 = %91, %102 = %92, %103 = %historyPositions, %104 = %visibility) : tensor<i32>, tensor<i32>, tensor<2x64x8xf32>, tensor<2x64xf32>, tensor<2x12x8xf32>, tensor<2x12x8xf32>, tensor<1x12xi32>, tensor<1x32xi32>
+    cond {
+      %105 = stablehlo.compare LT, %97, %98, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %105 : tensor<i1>
+    } do {
+      %106 = stablehlo.constant dense<0> : tensor<i32>
+      %107 = stablehlo.dynamic_slice %99, %97, %106, %106, sizes = [1, 64, 8] : (tensor<2x64x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x64x8xf32>
+      %108 = stablehlo.reshape %107 : (tensor<1x64x8xf32>) -> tensor<64x8xf32>
+      %109 = stablehlo.dynamic_slice %101, %97, %106, %106, sizes = [1, 12, 8] : (tensor<2x12x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x12x8xf32>
+      %110 = stablehlo.reshape %109 : (tensor<1x12x8xf32>) -> tensor<12x8xf32>
+      %111 = stablehlo.dynamic_slice %102, %97, %106, %106, sizes = [1, 12, 8] : (tensor<2x12x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x12x8xf32>
+      %112 = stablehlo.reshape %111 : (tensor<1x12x8xf32>) -> tensor<12x8xf32>
+      %113 = stablehlo.constant dense<2> : tensor<i32>
+      %114 = stablehlo.divide %97, %113 : tensor<i32>
+      %115 = stablehlo.dynamic_slice %103, %114, %106, sizes = [1, 12] : (tensor<1x12xi32>, tensor<i32>, tensor<i32>) -> tensor<1x12xi32>
+      %116 = stablehlo.reshape %115 : (tensor<1x12xi32>) -> tensor<12xi32>
+      %117 = stablehlo.dynamic_slice %104, %114, %106, sizes = [1, 32] : (tensor<1x32xi32>, tensor<i32>, tensor<i32>) -> tensor<1x32xi32>
+      %118 = stablehlo.reshape %117 : (tensor<1x32xi32>) -> tensor<32xi32>
+      %119 = stablehlo.dot_general %108, %110, contracting_dims = [1] x [1] : (tensor<64x8xf32>, tensor<12x8xf32>) -> tensor<64x12xf32>
+      %120 = stablehlo.reshape %119 : (tensor<64x12xf32>) -> tensor<2x32x12xf32>
+      %121 = stablehlo.broadcast_in_dim %116, dims = [1] : (tensor<12xi32>) -> tensor<32x12xi32>
+      %122 = stablehlo.broadcast_in_dim %118, dims = [0] : (tensor<32xi32>) -> tensor<32x12xi32>
+      %123 = stablehlo.compare LE, %121, %122, SIGNED : (tensor<32x12xi32>, tensor<32x12xi32>) -> tensor<32x12xi1>
+      %124 = stablehlo.constant dense<8> : tensor<32x12xi32>
+      %125 = stablehlo.subtract %122, %124 : tensor<32x12xi32>
+      %126 = stablehlo.compare LT, %125, %121, SIGNED : (tensor<32x12xi32>, tensor<32x12xi32>) -> tensor<32x12xi1>
+      %127 = stablehlo.and %123, %126 : tensor<32x12xi1>
+      %128 = stablehlo.broadcast_in_dim %127, dims = [1, 2] : (tensor<32x12xi1>) -> tensor<2x32x12xi1>
+      %129 = stablehlo.constant dense<-1.0e30> : tensor<2x32x12xf32>
+      %130 = stablehlo.select %128, %120, %129 : tensor<2x32x12xi1>, tensor<2x32x12xf32>
+      %131 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %132 = stablehlo.reduce(%130 init: %131) applies stablehlo.maximum across dimensions = [2] : (tensor<2x32x12xf32>, tensor<f32>) -> tensor<2x32xf32>
+      %133 = stablehlo.broadcast_in_dim %132, dims = [0, 1] : (tensor<2x32xf32>) -> tensor<2x32x12xf32>
+      %134 = stablehlo.subtract %130, %133 : tensor<2x32x12xf32>
+      %135 = stablehlo.exponential %134 : tensor<2x32x12xf32>
+      %136 = stablehlo.constant dense<0.0> : tensor<f32>
+      %137 = stablehlo.reduce(%135 init: %136) applies stablehlo.add across dimensions = [2] : (tensor<2x32x12xf32>, tensor<f32>) -> tensor<2x32xf32>
+      %138 = stablehlo.reshape %137 : (tensor<2x32xf32>) -> tensor<1x64xf32>
+      %139 = stablehlo.reshape %135 : (tensor<2x32x12xf32>) -> tensor<64x12xf32>
+      %140 = stablehlo.dot_general %139, %112, contracting_dims = [1] x [0] : (tensor<64x12xf32>, tensor<12x8xf32>) -> tensor<64x8xf32>
+      %141 = stablehlo.reshape %140 : (tensor<64x8xf32>) -> tensor<1x64x8xf32>
+      %142 = stablehlo.dynamic_update_slice %99, %141, %97, %106, %106 : (tensor<2x64x8xf32>, tensor<1x64x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x64x8xf32>
+      %143 = stablehlo.dynamic_update_slice %100, %138, %97, %106 : (tensor<2x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<2x64xf32>
+      %144 = stablehlo.constant dense<1> : tensor<i32>
+      %145 = stablehlo.add %97, %144 : tensor<i32>
+      stablehlo.return %145, %98, %142, %143, %101, %102, %103, %104 : tensor<i32>, tensor<i32>, tensor<2x64x8xf32>, tensor<2x64xf32>, tensor<2x12x8xf32>, tensor<2x12x8xf32>, tensor<1x12xi32>, tensor<1x32xi32>
+    }
+    %147 = stablehlo.reshape %146#2 : (tensor<2x64x8xf32>) -> tensor<1x2x2x32x8xf32>
+    %148 = stablehlo.reshape %146#3 : (tensor<2x64xf32>) -> tensor<1x2x2x32xf32>
+    %149 = stablehlo.transpose %147, dims = [1, 2, 4, 0, 3] : (tensor<1x2x2x32x8xf32>) -> tensor<2x2x8x1x32xf32>
+    %150 = stablehlo.transpose %148, dims = [1, 2, 0, 3] : (tensor<1x2x2x32xf32>) -> tensor<2x2x1x32xf32>
+    %151 = stablehlo.broadcast_in_dim %150, dims = [0, 1, 3, 4] : (tensor<2x2x1x32xf32>) -> tensor<2x2x8x1x32xf32>
+    %152 = stablehlo.divide %149, %151 : tensor<2x2x8x1x32xf32>
+    %153 = stablehlo.reshape %152 : (tensor<2x2x8x1x32xf32>) -> tensor<32x32xf32>
+    %154 = stablehlo.slice %12 [64:96, 0:32] : (tensor<96x32xf32>) -> tensor<32x32xf32>
+    %155 = stablehlo.logistic %154 : tensor<32x32xf32>
+    %156 = stablehlo.multiply %153, %155 : tensor<32x32xf32>
+    %157 = stablehlo.dot_general %oProj, %156, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+    %158 = stablehlo.multiply %157, %157 : tensor<32x32xf32>
+    %159 = stablehlo.reduce(%158 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x32xf32>, tensor<f32>) -> tensor<32xf32>
+    %160 = stablehlo.multiply %159, %3 : tensor<32xf32>
+    %161 = stablehlo.add %160, %5 : tensor<32xf32>
+    %162 = stablehlo.rsqrt %161 : tensor<32xf32>
+    %163 = stablehlo.broadcast_in_dim %162, dims = [1] : (tensor<32xf32>) -> tensor<32x32xf32>
+    %164 = stablehlo.multiply %157, %163 : tensor<32x32xf32>
+    %165 = stablehlo.broadcast_in_dim %mixerOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x32xf32>
+    %166 = stablehlo.multiply %164, %165 : tensor<32x32xf32>
+    %167 = stablehlo.add %x, %166 : tensor<32x32xf32>
+    %168 = stablehlo.multiply %167, %167 : tensor<32x32xf32>
+    %169 = stablehlo.reduce(%168 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x32xf32>, tensor<f32>) -> tensor<32xf32>
+    %170 = stablehlo.multiply %169, %3 : tensor<32xf32>
+    %171 = stablehlo.add %170, %5 : tensor<32xf32>
+    %172 = stablehlo.rsqrt %171 : tensor<32xf32>
+    %173 = stablehlo.broadcast_in_dim %172, dims = [1] : (tensor<32xf32>) -> tensor<32x32xf32>
+    %174 = stablehlo.multiply %167, %173 : tensor<32x32xf32>
+    %175 = stablehlo.broadcast_in_dim %postAttnNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x32xf32>
+    %176 = stablehlo.multiply %174, %175 : tensor<32x32xf32>
+    %177 = stablehlo.dot_general %gateUpProj, %176, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x32xf32>) -> tensor<96x32xf32>
+    %178 = stablehlo.slice %177 [0:48, 0:32] : (tensor<96x32xf32>) -> tensor<48x32xf32>
+    %179 = stablehlo.slice %177 [48:96, 0:32] : (tensor<96x32xf32>) -> tensor<48x32xf32>
+    %180 = stablehlo.logistic %178 : tensor<48x32xf32>
+    %181 = stablehlo.multiply %178, %180 : tensor<48x32xf32>
+    %182 = stablehlo.multiply %181, %179 : tensor<48x32xf32>
+    %183 = stablehlo.dot_general %downProj, %182, contracting_dims = [1] x [0] : (tensor<32x48xf32>, tensor<48x32xf32>) -> tensor<32x32xf32>
+    %184 = stablehlo.multiply %183, %183 : tensor<32x32xf32>
+    %185 = stablehlo.reduce(%184 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x32xf32>, tensor<f32>) -> tensor<32xf32>
+    %186 = stablehlo.multiply %185, %3 : tensor<32xf32>
+    %187 = stablehlo.add %186, %5 : tensor<32xf32>
+    %188 = stablehlo.rsqrt %187 : tensor<32xf32>
+    %189 = stablehlo.broadcast_in_dim %188, dims = [1] : (tensor<32xf32>) -> tensor<32x32xf32>
+    %190 = stablehlo.multiply %183, %189 : tensor<32x32xf32>
+    %191 = stablehlo.broadcast_in_dim %ffnOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x32xf32>
+    %192 = stablehlo.multiply %190, %191 : tensor<32x32xf32>
+    %193 = stablehlo.add %167, %192 : tensor<32x32xf32>
+    return %193, %71, %72 : tensor<32x32xf32>, tensor<13x4x2x8xf32>, tensor<13x4x2x8xf32>
   }
   func.func private @layer1(%x: tensor<32x32xf32>, %keys: tensor<65x4x2x8xf32>, %values: tensor<65x4x2x8xf32>, %writeIndices: tensor<32x2xi32>, %historySlots: tensor<1x32xi32>, %historyPositions: tensor<1x32xi32>, %visibility: tensor<1x32xi32>, %inputNorm: tensor<32xf32>, %qkvProj: tensor<96x32xf32>, %qkvBias: tensor<64xf32>, %oProj: tensor<32x32xf32>, %mixerOutputNorm: tensor<32xf32>, %postAttnNorm: tensor<32xf32>, %gateUpProj: tensor<96x32xf32>, %downProj: tensor<32x48xf32>, %ffnOutputNorm: tensor<32xf32>) -> (tensor<32x32xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>) {
     %0 = stablehlo.multiply %x, %x : tensor<32x32xf32>
@@ -394,97 +400,103 @@ module @program {
     %67 = stablehlo.reshape %66 : (tensor<32x16xf32>) -> tensor<1x32x16xf32>
     %68 = stablehlo.reshape %67 : (tensor<1x32x16xf32>) -> tensor<1x32x2x8xf32>
     %69 = stablehlo.transpose %68, dims = [0, 2, 1, 3] : (tensor<1x32x2x8xf32>) -> tensor<1x2x32x8xf32>
-    %70 = stablehlo.reshape %historyPositions : (tensor<1x32xi32>) -> tensor<32xi32>
-    %71 = stablehlo.broadcast_in_dim %70, dims = [1] : (tensor<32xi32>) -> tensor<32x32xi32>
-    %72 = stablehlo.reshape %visibility : (tensor<1x32xi32>) -> tensor<32xi32>
-    %73 = stablehlo.broadcast_in_dim %72, dims = [0] : (tensor<32xi32>) -> tensor<32x32xi32>
-    %74 = stablehlo.compare LE, %71, %73, SIGNED : (tensor<32x32xi32>, tensor<32x32xi32>) -> tensor<32x32xi1>
-    %75 = stablehlo.broadcast_in_dim %74, dims = [1, 2] : (tensor<32x32xi1>) -> tensor<2x32x32xi1>
-    %76 = stablehlo.slice %55 [0:1, 0:1, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
-    %77 = stablehlo.reshape %76 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
-    %78 = stablehlo.slice %62 [0:1, 0:1, 0:32, 0:8] : (tensor<1x2x32x8xf32>) -> tensor<1x1x32x8xf32>
-    %79 = stablehlo.reshape %78 : (tensor<1x1x32x8xf32>) -> tensor<32x8xf32>
-    %80 = stablehlo.slice %69 [0:1, 0:1, 0:32, 0:8] : (tensor<1x2x32x8xf32>) -> tensor<1x1x32x8xf32>
-    %81 = stablehlo.reshape %80 : (tensor<1x1x32x8xf32>) -> tensor<32x8xf32>
-    %82 = stablehlo.dot_general %77, %79, contracting_dims = [1] x [1] : (tensor<64x8xf32>, tensor<32x8xf32>) -> tensor<64x32xf32>
-    %83 = stablehlo.reshape %82 : (tensor<64x32xf32>) -> tensor<2x32x32xf32>
-    %84 = stablehlo.constant dense<-1.0e30> : tensor<2x32x32xf32>
-    %85 = stablehlo.select %75, %83, %84 : tensor<2x32x32xi1>, tensor<2x32x32xf32>
-    %86 = stablehlo.constant dense<0xFF800000> : tensor<f32>
-    %87 = stablehlo.reduce(%85 init: %86) applies stablehlo.maximum across dimensions = [2] : (tensor<2x32x32xf32>, tensor<f32>) -> tensor<2x32xf32>
-    %88 = stablehlo.broadcast_in_dim %87, dims = [0, 1] : (tensor<2x32xf32>) -> tensor<2x32x32xf32>
-    %89 = stablehlo.subtract %85, %88 : tensor<2x32x32xf32>
-    %90 = stablehlo.exponential %89 : tensor<2x32x32xf32>
-    %91 = stablehlo.reduce(%90 init: %1) applies stablehlo.add across dimensions = [2] : (tensor<2x32x32xf32>, tensor<f32>) -> tensor<2x32xf32>
-    %92 = stablehlo.reshape %91 : (tensor<2x32xf32>) -> tensor<1x1x2x32xf32>
-    %93 = stablehlo.reshape %90 : (tensor<2x32x32xf32>) -> tensor<64x32xf32>
-    %94 = stablehlo.dot_general %93, %81, contracting_dims = [1] x [0] : (tensor<64x32xf32>, tensor<32x8xf32>) -> tensor<64x8xf32>
-    %95 = stablehlo.reshape %94 : (tensor<64x8xf32>) -> tensor<1x1x2x32x8xf32>
-    %96 = stablehlo.slice %55 [0:1, 1:2, 0:64, 0:8] : (tensor<1x2x64x8xf32>) -> tensor<1x1x64x8xf32>
-    %97 = stablehlo.reshape %96 : (tensor<1x1x64x8xf32>) -> tensor<64x8xf32>
-    %98 = stablehlo.slice %62 [0:1, 1:2, 0:32, 0:8] : (tensor<1x2x32x8xf32>) -> tensor<1x1x32x8xf32>
-    %99 = stablehlo.reshape %98 : (tensor<1x1x32x8xf32>) -> tensor<32x8xf32>
-    %100 = stablehlo.slice %69 [0:1, 1:2, 0:32, 0:8] : (tensor<1x2x32x8xf32>) -> tensor<1x1x32x8xf32>
-    %101 = stablehlo.reshape %100 : (tensor<1x1x32x8xf32>) -> tensor<32x8xf32>
-    %102 = stablehlo.dot_general %97, %99, contracting_dims = [1] x [1] : (tensor<64x8xf32>, tensor<32x8xf32>) -> tensor<64x32xf32>
-    %103 = stablehlo.reshape %102 : (tensor<64x32xf32>) -> tensor<2x32x32xf32>
-    %104 = stablehlo.select %75, %103, %84 : tensor<2x32x32xi1>, tensor<2x32x32xf32>
-    %105 = stablehlo.reduce(%104 init: %86) applies stablehlo.maximum across dimensions = [2] : (tensor<2x32x32xf32>, tensor<f32>) -> tensor<2x32xf32>
-    %106 = stablehlo.broadcast_in_dim %105, dims = [0, 1] : (tensor<2x32xf32>) -> tensor<2x32x32xf32>
-    %107 = stablehlo.subtract %104, %106 : tensor<2x32x32xf32>
-    %108 = stablehlo.exponential %107 : tensor<2x32x32xf32>
-    %109 = stablehlo.reduce(%108 init: %1) applies stablehlo.add across dimensions = [2] : (tensor<2x32x32xf32>, tensor<f32>) -> tensor<2x32xf32>
-    %110 = stablehlo.reshape %109 : (tensor<2x32xf32>) -> tensor<1x1x2x32xf32>
-    %111 = stablehlo.reshape %108 : (tensor<2x32x32xf32>) -> tensor<64x32xf32>
-    %112 = stablehlo.dot_general %111, %101, contracting_dims = [1] x [0] : (tensor<64x32xf32>, tensor<32x8xf32>) -> tensor<64x8xf32>
-    %113 = stablehlo.reshape %112 : (tensor<64x8xf32>) -> tensor<1x1x2x32x8xf32>
-    %114 = stablehlo.concatenate %95, %113, dim = 1 : (tensor<1x1x2x32x8xf32>, tensor<1x1x2x32x8xf32>) -> tensor<1x2x2x32x8xf32>
-    %115 = stablehlo.concatenate %92, %110, dim = 1 : (tensor<1x1x2x32xf32>, tensor<1x1x2x32xf32>) -> tensor<1x2x2x32xf32>
-    %116 = stablehlo.transpose %114, dims = [1, 2, 4, 0, 3] : (tensor<1x2x2x32x8xf32>) -> tensor<2x2x8x1x32xf32>
-    %117 = stablehlo.transpose %115, dims = [1, 2, 0, 3] : (tensor<1x2x2x32xf32>) -> tensor<2x2x1x32xf32>
-    %118 = stablehlo.broadcast_in_dim %117, dims = [0, 1, 3, 4] : (tensor<2x2x1x32xf32>) -> tensor<2x2x8x1x32xf32>
-    %119 = stablehlo.divide %116, %118 : tensor<2x2x8x1x32xf32>
-    %120 = stablehlo.reshape %119 : (tensor<2x2x8x1x32xf32>) -> tensor<32x32xf32>
-    %121 = stablehlo.slice %12 [64:96, 0:32] : (tensor<96x32xf32>) -> tensor<32x32xf32>
-    %122 = stablehlo.logistic %121 : tensor<32x32xf32>
-    %123 = stablehlo.multiply %120, %122 : tensor<32x32xf32>
-    %124 = stablehlo.dot_general %oProj, %123, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
-    %125 = stablehlo.multiply %124, %124 : tensor<32x32xf32>
-    %126 = stablehlo.reduce(%125 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x32xf32>, tensor<f32>) -> tensor<32xf32>
-    %127 = stablehlo.multiply %126, %3 : tensor<32xf32>
-    %128 = stablehlo.add %127, %5 : tensor<32xf32>
-    %129 = stablehlo.rsqrt %128 : tensor<32xf32>
-    %130 = stablehlo.broadcast_in_dim %129, dims = [1] : (tensor<32xf32>) -> tensor<32x32xf32>
-    %131 = stablehlo.multiply %124, %130 : tensor<32x32xf32>
-    %132 = stablehlo.broadcast_in_dim %mixerOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x32xf32>
-    %133 = stablehlo.multiply %131, %132 : tensor<32x32xf32>
-    %134 = stablehlo.add %x, %133 : tensor<32x32xf32>
-    %135 = stablehlo.multiply %134, %134 : tensor<32x32xf32>
-    %136 = stablehlo.reduce(%135 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x32xf32>, tensor<f32>) -> tensor<32xf32>
-    %137 = stablehlo.multiply %136, %3 : tensor<32xf32>
-    %138 = stablehlo.add %137, %5 : tensor<32xf32>
-    %139 = stablehlo.rsqrt %138 : tensor<32xf32>
-    %140 = stablehlo.broadcast_in_dim %139, dims = [1] : (tensor<32xf32>) -> tensor<32x32xf32>
-    %141 = stablehlo.multiply %134, %140 : tensor<32x32xf32>
-    %142 = stablehlo.broadcast_in_dim %postAttnNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x32xf32>
-    %143 = stablehlo.multiply %141, %142 : tensor<32x32xf32>
-    %144 = stablehlo.dot_general %gateUpProj, %143, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x32xf32>) -> tensor<96x32xf32>
-    %145 = stablehlo.slice %144 [0:48, 0:32] : (tensor<96x32xf32>) -> tensor<48x32xf32>
-    %146 = stablehlo.slice %144 [48:96, 0:32] : (tensor<96x32xf32>) -> tensor<48x32xf32>
-    %147 = stablehlo.logistic %145 : tensor<48x32xf32>
-    %148 = stablehlo.multiply %145, %147 : tensor<48x32xf32>
-    %149 = stablehlo.multiply %148, %146 : tensor<48x32xf32>
-    %150 = stablehlo.dot_general %downProj, %149, contracting_dims = [1] x [0] : (tensor<32x48xf32>, tensor<48x32xf32>) -> tensor<32x32xf32>
-    %151 = stablehlo.multiply %150, %150 : tensor<32x32xf32>
-    %152 = stablehlo.reduce(%151 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x32xf32>, tensor<f32>) -> tensor<32xf32>
-    %153 = stablehlo.multiply %152, %3 : tensor<32xf32>
-    %154 = stablehlo.add %153, %5 : tensor<32xf32>
-    %155 = stablehlo.rsqrt %154 : tensor<32xf32>
-    %156 = stablehlo.broadcast_in_dim %155, dims = [1] : (tensor<32xf32>) -> tensor<32x32xf32>
-    %157 = stablehlo.multiply %150, %156 : tensor<32x32xf32>
-    %158 = stablehlo.broadcast_in_dim %ffnOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x32xf32>
-    %159 = stablehlo.multiply %157, %158 : tensor<32x32xf32>
-    %160 = stablehlo.add %134, %159 : tensor<32x32xf32>
-    return %160, %51, %52 : tensor<32x32xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>
+    %70 = stablehlo.reshape %55 : (tensor<1x2x64x8xf32>) -> tensor<2x64x8xf32>
+    %71 = stablehlo.reshape %62 : (tensor<1x2x32x8xf32>) -> tensor<2x32x8xf32>
+    %72 = stablehlo.reshape %69 : (tensor<1x2x32x8xf32>) -> tensor<2x32x8xf32>
+    %73 = stablehlo.slice %70 [0:2, 0:64, 0:1] : (tensor<2x64x8xf32>) -> tensor<2x64x1xf32>
+    %74 = stablehlo.reshape %73 : (tensor<2x64x1xf32>) -> tensor<2x64xf32>
+    %75 = stablehlo.constant dense<2> : tensor<i32>
+    %76 = stablehlo.constant dense<0> : tensor<i32>
+    %122:8 = stablehlo.while(%77 = %76, %78 = %75, %79 = %70, %80 = %74, %81 = %71, %82 = %72, %83 = %historyPositions, %84 = %visibility) : tensor<i32>, tensor<i32>, tensor<2x64x8xf32>, tensor<2x64xf32>, tensor<2x32x8xf32>, tensor<2x32x8xf32>, tensor<1x32xi32>, tensor<1x32xi32>
+    cond {
+      %85 = stablehlo.compare LT, %77, %78, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %85 : tensor<i1>
+    } do {
+      %86 = stablehlo.constant dense<0> : tensor<i32>
+      %87 = stablehlo.dynamic_slice %79, %77, %86, %86, sizes = [1, 64, 8] : (tensor<2x64x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x64x8xf32>
+      %88 = stablehlo.reshape %87 : (tensor<1x64x8xf32>) -> tensor<64x8xf32>
+      %89 = stablehlo.dynamic_slice %81, %77, %86, %86, sizes = [1, 32, 8] : (tensor<2x32x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x32x8xf32>
+      %90 = stablehlo.reshape %89 : (tensor<1x32x8xf32>) -> tensor<32x8xf32>
+      %91 = stablehlo.dynamic_slice %82, %77, %86, %86, sizes = [1, 32, 8] : (tensor<2x32x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x32x8xf32>
+      %92 = stablehlo.reshape %91 : (tensor<1x32x8xf32>) -> tensor<32x8xf32>
+      %93 = stablehlo.constant dense<2> : tensor<i32>
+      %94 = stablehlo.divide %77, %93 : tensor<i32>
+      %95 = stablehlo.dynamic_slice %83, %94, %86, sizes = [1, 32] : (tensor<1x32xi32>, tensor<i32>, tensor<i32>) -> tensor<1x32xi32>
+      %96 = stablehlo.reshape %95 : (tensor<1x32xi32>) -> tensor<32xi32>
+      %97 = stablehlo.dynamic_slice %84, %94, %86, sizes = [1, 32] : (tensor<1x32xi32>, tensor<i32>, tensor<i32>) -> tensor<1x32xi32>
+      %98 = stablehlo.reshape %97 : (tensor<1x32xi32>) -> tensor<32xi32>
+      %99 = stablehlo.dot_general %88, %90, contracting_dims = [1] x [1] : (tensor<64x8xf32>, tensor<32x8xf32>) -> tensor<64x32xf32>
+      %100 = stablehlo.reshape %99 : (tensor<64x32xf32>) -> tensor<2x32x32xf32>
+      %101 = stablehlo.broadcast_in_dim %96, dims = [1] : (tensor<32xi32>) -> tensor<32x32xi32>
+      %102 = stablehlo.broadcast_in_dim %98, dims = [0] : (tensor<32xi32>) -> tensor<32x32xi32>
+      %103 = stablehlo.compare LE, %101, %102, SIGNED : (tensor<32x32xi32>, tensor<32x32xi32>) -> tensor<32x32xi1>
+      %104 = stablehlo.broadcast_in_dim %103, dims = [1, 2] : (tensor<32x32xi1>) -> tensor<2x32x32xi1>
+      %105 = stablehlo.constant dense<-1.0e30> : tensor<2x32x32xf32>
+      %106 = stablehlo.select %104, %100, %105 : tensor<2x32x32xi1>, tensor<2x32x32xf32>
+      %107 = stablehlo.constant dense<0xFF800000> : tensor<f32>
+      %108 = stablehlo.reduce(%106 init: %107) applies stablehlo.maximum across dimensions = [2] : (tensor<2x32x32xf32>, tensor<f32>) -> tensor<2x32xf32>
+      %109 = stablehlo.broadcast_in_dim %108, dims = [0, 1] : (tensor<2x32xf32>) -> tensor<2x32x32xf32>
+      %110 = stablehlo.subtract %106, %109 : tensor<2x32x32xf32>
+      %111 = stablehlo.exponential %110 : tensor<2x32x32xf32>
+      %112 = stablehlo.constant dense<0.0> : tensor<f32>
+      %113 = stablehlo.reduce(%111 init: %112) applies stablehlo.add across dimensions = [2] : (tensor<2x32x32xf32>, tensor<f32>) -> tensor<2x32xf32>
+      %114 = stablehlo.reshape %113 : (tensor<2x32xf32>) -> tensor<1x64xf32>
+      %115 = stablehlo.reshape %111 : (tensor<2x32x32xf32>) -> tensor<64x32xf32>
+      %116 = stablehlo.dot_general %115, %92, contracting_dims = [1] x [0] : (tensor<64x32xf32>, tensor<32x8xf32>) -> tensor<64x8xf32>
+      %117 = stablehlo.reshape %116 : (tensor<64x8xf32>) -> tensor<1x64x8xf32>
+      %118 = stablehlo.dynamic_update_slice %79, %117, %77, %86, %86 : (tensor<2x64x8xf32>, tensor<1x64x8xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<2x64x8xf32>
+      %119 = stablehlo.dynamic_update_slice %80, %114, %77, %86 : (tensor<2x64xf32>, tensor<1x64xf32>, tensor<i32>, tensor<i32>) -> tensor<2x64xf32>
+      %120 = stablehlo.constant dense<1> : tensor<i32>
+      %121 = stablehlo.add %77, %120 : tensor<i32>
+      stablehlo.return %121, %78, %118, %119, %81, %82, %83, %84 : tensor<i32>, tensor<i32>, tensor<2x64x8xf32>, tensor<2x64xf32>, tensor<2x32x8xf32>, tensor<2x32x8xf32>, tensor<1x32xi32>, tensor<1x32xi32>
+    }
+    %123 = stablehlo.reshape %122#2 : (tensor<2x64x8xf32>) -> tensor<1x2x2x32x8xf32>
+    %124 = stablehlo.reshape %122#3 : (tensor<2x64xf32>) -> tensor<1x2x2x32xf32>
+    %125 = stablehlo.transpose %123, dims = [1, 2, 4, 0, 3] : (tensor<1x2x2x32x8xf32>) -> tensor<2x2x8x1x32xf32>
+    %126 = stablehlo.transpose %124, dims = [1, 2, 0, 3] : (tensor<1x2x2x32xf32>) -> tensor<2x2x1x32xf32>
+    %127 = stablehlo.broadcast_in_dim %126, dims = [0, 1, 3, 4] : (tensor<2x2x1x32xf32>) -> tensor<2x2x8x1x32xf32>
+    %128 = stablehlo.divide %125, %127 : tensor<2x2x8x1x32xf32>
+    %129 = stablehlo.reshape %128 : (tensor<2x2x8x1x32xf32>) -> tensor<32x32xf32>
+    %130 = stablehlo.slice %12 [64:96, 0:32] : (tensor<96x32xf32>) -> tensor<32x32xf32>
+    %131 = stablehlo.logistic %130 : tensor<32x32xf32>
+    %132 = stablehlo.multiply %129, %131 : tensor<32x32xf32>
+    %133 = stablehlo.dot_general %oProj, %132, contracting_dims = [1] x [0] : (tensor<32x32xf32>, tensor<32x32xf32>) -> tensor<32x32xf32>
+    %134 = stablehlo.multiply %133, %133 : tensor<32x32xf32>
+    %135 = stablehlo.reduce(%134 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x32xf32>, tensor<f32>) -> tensor<32xf32>
+    %136 = stablehlo.multiply %135, %3 : tensor<32xf32>
+    %137 = stablehlo.add %136, %5 : tensor<32xf32>
+    %138 = stablehlo.rsqrt %137 : tensor<32xf32>
+    %139 = stablehlo.broadcast_in_dim %138, dims = [1] : (tensor<32xf32>) -> tensor<32x32xf32>
+    %140 = stablehlo.multiply %133, %139 : tensor<32x32xf32>
+    %141 = stablehlo.broadcast_in_dim %mixerOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x32xf32>
+    %142 = stablehlo.multiply %140, %141 : tensor<32x32xf32>
+    %143 = stablehlo.add %x, %142 : tensor<32x32xf32>
+    %144 = stablehlo.multiply %143, %143 : tensor<32x32xf32>
+    %145 = stablehlo.reduce(%144 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x32xf32>, tensor<f32>) -> tensor<32xf32>
+    %146 = stablehlo.multiply %145, %3 : tensor<32xf32>
+    %147 = stablehlo.add %146, %5 : tensor<32xf32>
+    %148 = stablehlo.rsqrt %147 : tensor<32xf32>
+    %149 = stablehlo.broadcast_in_dim %148, dims = [1] : (tensor<32xf32>) -> tensor<32x32xf32>
+    %150 = stablehlo.multiply %143, %149 : tensor<32x32xf32>
+    %151 = stablehlo.broadcast_in_dim %postAttnNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x32xf32>
+    %152 = stablehlo.multiply %150, %151 : tensor<32x32xf32>
+    %153 = stablehlo.dot_general %gateUpProj, %152, contracting_dims = [1] x [0] : (tensor<96x32xf32>, tensor<32x32xf32>) -> tensor<96x32xf32>
+    %154 = stablehlo.slice %153 [0:48, 0:32] : (tensor<96x32xf32>) -> tensor<48x32xf32>
+    %155 = stablehlo.slice %153 [48:96, 0:32] : (tensor<96x32xf32>) -> tensor<48x32xf32>
+    %156 = stablehlo.logistic %154 : tensor<48x32xf32>
+    %157 = stablehlo.multiply %154, %156 : tensor<48x32xf32>
+    %158 = stablehlo.multiply %157, %155 : tensor<48x32xf32>
+    %159 = stablehlo.dot_general %downProj, %158, contracting_dims = [1] x [0] : (tensor<32x48xf32>, tensor<48x32xf32>) -> tensor<32x32xf32>
+    %160 = stablehlo.multiply %159, %159 : tensor<32x32xf32>
+    %161 = stablehlo.reduce(%160 init: %1) applies stablehlo.add across dimensions = [0] : (tensor<32x32xf32>, tensor<f32>) -> tensor<32xf32>
+    %162 = stablehlo.multiply %161, %3 : tensor<32xf32>
+    %163 = stablehlo.add %162, %5 : tensor<32xf32>
+    %164 = stablehlo.rsqrt %163 : tensor<32xf32>
+    %165 = stablehlo.broadcast_in_dim %164, dims = [1] : (tensor<32xf32>) -> tensor<32x32xf32>
+    %166 = stablehlo.multiply %159, %165 : tensor<32x32xf32>
+    %167 = stablehlo.broadcast_in_dim %ffnOutputNorm, dims = [0] : (tensor<32xf32>) -> tensor<32x32xf32>
+    %168 = stablehlo.multiply %166, %167 : tensor<32x32xf32>
+    %169 = stablehlo.add %143, %168 : tensor<32x32xf32>
+    return %169, %51, %52 : tensor<32x32xf32>, tensor<65x4x2x8xf32>, tensor<65x4x2x8xf32>
   }
 }
