@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
-use tlaloc_pjrt::{CacheEntry, Client, CompileCache, Executable};
+use tlaloc_pjrt::{CacheEntry, Claim, Client, CompileCache, Executable};
 use tracing::{Span, warn};
 
 use crate::metrics::{CacheMetrics, Owner};
@@ -34,7 +34,8 @@ impl Compiler {
         Compiler { cache, metrics: CacheMetrics::new(model) }
     }
 
-    /// The program of a module.
+    /// The program of a module. Models that load at the same time do not compile one module twice:
+    /// one of them does, and the others read what it keeps.
     ///
     /// # Errors
     /// The module does not compile.
@@ -44,17 +45,18 @@ impl Compiler {
         module: &[u8],
     ) -> Result<Obtained, tlaloc_pjrt::Error> {
         let started = Instant::now();
+        let claim = self.cache.as_ref().and_then(|cache| cache.claim(client, module));
         let kept = self.cache.as_ref().and_then(|cache| cache.load(client, module));
         match kept {
             Some(executable) => {
                 self.metrics.hits.add(1.0);
-                Ok(Obtained { executable, fresh: None, started })
+                Ok(Obtained { executable, fresh: None, started, _claim: None })
             }
             None => {
                 let executable = client.compile(module)?;
                 self.metrics.misses.add(1.0);
                 let entry = self.cache.as_ref().and_then(|cache| cache.entry(&executable, module));
-                Ok(Obtained { executable, fresh: Some(entry), started })
+                Ok(Obtained { executable, fresh: Some(entry), started, _claim: claim })
             }
         }
     }
@@ -67,6 +69,8 @@ pub struct Obtained {
     /// Of a program that was compiled: what the compile cache is to keep, if there is one.
     fresh: Option<Option<CacheEntry>>,
     started: Instant,
+    /// Of a program that was compiled: nobody else does it before this one is kept.
+    _claim: Option<Claim>,
 }
 
 impl Obtained {

@@ -1,6 +1,7 @@
 //! Compiled programs on disk.
 
 mod bound;
+mod claim;
 mod file;
 
 use std::fs::{self, File};
@@ -19,6 +20,7 @@ use crate::compile::{COMPILE_OPTIONS, Executable};
 use crate::error::Error;
 use crate::plugin::Digest;
 
+pub use claim::Claim;
 pub use file::{Unusable, program_in};
 
 const MIB: u64 = 1 << 20;
@@ -54,6 +56,13 @@ impl CompileCache {
     #[must_use]
     pub fn bounded(self, limit: u64) -> Self {
         Self { limit: Some(limit), ..self }
+    }
+
+    /// The claim to compile `module` for this cache, after the thread of this process that has it, if
+    /// there is one: what that one kept is there to be loaded then. None where nothing can be kept.
+    pub fn claim(&self, client: &Client, module: &(impl AsRef<[u8]> + ?Sized)) -> Option<Claim> {
+        let key = self.key(client, module.as_ref()).ok()?;
+        Some(Claim::to(&self.path(&key)))
     }
 
     /// The program that `module` was compiled to; none where it has to be compiled.

@@ -37,7 +37,7 @@ mod stream;
 mod view;
 
 pub use buffer::{Buffer, HostBytes};
-pub use cache::{CacheEntry, CompileCache, Unusable, program_in};
+pub use cache::{CacheEntry, Claim, CompileCache, Unusable, program_in};
 pub use client::Client;
 pub use compile::{Executable, MemoryStats};
 pub use device_bytes::DeviceBytes;

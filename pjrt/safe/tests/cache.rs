@@ -5,6 +5,8 @@
 mod support;
 
 use std::fs::File;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tlaloc_pjrt::{Argument, CompileCache, ElementType, Executable};
@@ -120,4 +122,31 @@ fn a_bounded_cache_keeps_what_was_used_last() {
 
 fn modified(file: &std::path::Path) -> SystemTime {
     file.metadata().unwrap().modified().unwrap()
+}
+
+#[test]
+fn threads_with_claims_compile_a_program_once() {
+    let Some(client) = support::client() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let cache = CompileCache::open(folder.path()).unwrap();
+    let text = "module {
+      func.func public @main(%x: tensor<1024xf32> {tf.aliasing_output = 0 : i32}) -> tensor<1024xf32> {
+        %y = stablehlo.add %x, %x : tensor<1024xf32>
+        return %y : tensor<1024xf32> } }";
+    let threads = 4;
+    let together = Barrier::new(threads);
+    let compiled = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                together.wait();
+                let _claim = cache.claim(&client, text).unwrap();
+                if cache.load(&client, text).is_none() {
+                    compiled.fetch_add(1, Ordering::Relaxed);
+                    cache.store(&client.compile(text).unwrap(), text);
+                }
+            });
+        }
+    });
+    assert_eq!(compiled.into_inner(), 1);
 }
