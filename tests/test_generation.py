@@ -358,6 +358,19 @@ def test_sendnn_inference_542_top_k_above_the_vocabulary(http):
     assert http.generate(text_input="x", top_k=1_000_000, max_tokens=2, ignore_eos=True).tokens == 2
 
 
+def test_bad_words_of_white_space_are_words(http):
+    """The fixture's next tokens hold two line ends."""
+    keys = {"text_input": FOX["text"], "max_tokens": 14, **EXACT}
+    assert "\n" in http.generate(**keys).text
+    assert "\n" not in http.generate(bad_words=["\n", "\n\n"], **keys).text
+
+
+def test_a_long_unknown_key_is_refused_at_once(http):
+    """Likeness to known names is not looked for, and the message is short."""
+    error = refusal(http.generate, text_input="x", **{"z" * 1_000_000: 1})
+    assert error.status == 400 and len(error.message) < 500
+
+
 def test_server_7682_lists_come_as_json(http, grpc):
     parameters = {"stop": ["quick"], "max_tokens": 9, "temperature": 0, "stop_token_ids": [0]}
     for reply in (

@@ -22,8 +22,8 @@ TYPES = {
 }
 # Seconds, for up to 128 tokens on a busy machine.
 TIMEOUT = 300
-# Names that the client library keeps to itself, and a kind of parameter that it does not send.
-RESERVED = ["priority", "timeout"]
+# A name that the client library keeps to itself, and a kind of parameter that it does not send.
+RESERVED = ["timeout"]
 
 
 @pytest.fixture(scope="module", params=["trtllm", "vllm"])

@@ -236,6 +236,37 @@ def test_lookup_without_verify_entries_is_refused_at_load(server, repository):
     assert "no verify entries" in refused.value.message
 
 
+@pytest.mark.parametrize(
+    "file, content, words",
+    [
+        ("tokenizer.json", None, "has no tokenizer.json"),
+        ("generation_config.json", '{"eos_token_id": 96}', "beyond the model's vocabulary of 96"),
+        # Control: the largest id is one.
+        ("generation_config.json", '{"eos_token_id": 95}', None),
+    ],
+)
+def test_files_of_another_model_are_refused_at_load(
+    server, repository, tmp_path, file, content, words
+):
+    characters(tmp_path / "tokenizer.json")
+    llama = artifact("llama", "roomy", num_blocks=513)
+    model = generation.add(repository, llama, "other_files", tokenizer=tmp_path)
+    try:
+        if content is None:
+            (model.version / file).unlink()
+        else:
+            (model.version / file).write_text(content)
+        if words is None:
+            server.load("other_files")
+            server.unload("other_files")
+        else:
+            with pytest.raises(LoadError) as refused:
+                server.load("other_files")
+            assert words in refused.value.message
+    finally:
+        repository.drop("other_files")
+
+
 # One response to a request.
 
 

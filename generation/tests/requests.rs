@@ -314,6 +314,54 @@ fn the_same_key_twice_must_mean_the_same() {
 }
 
 #[test]
+fn a_name_that_stands_twice_in_an_object_is_refused() {
+    let refusal = |key, text: &str| refusal(&[tensor(key, Value::text(text))]);
+    let twice = r#"{"temperature": 5, "top_k": 1, "temperature": 0}"#;
+    assert!(refusal("sampling_parameters", twice).contains(r#""temperature" twice"#));
+    assert!(refusal("logit_bias", r#"{"3": -100, "3": 0}"#).contains(r#""3" twice"#));
+    // Control: once, it is taken; and what is no object is no JSON object.
+    read(&[tensor("logit_bias", Value::text(r#"{"3": -100}"#))]).unwrap();
+    assert!(refusal("logit_bias", "[3]").contains("expected a JSON object"));
+}
+
+#[test]
+fn numbers_as_text_are_numbers_for_every_key_of_sampling_parameters() {
+    let request = sampling(&json!({"n": "1", "best_of": "1", "top_k": "7"})).unwrap();
+    assert_eq!(request.options.top_k, Some(7));
+    assert!(sampling(&json!({"n": "2"})).is_err());
+}
+
+#[test]
+fn token_lists_are_kept_sorted_and_once() {
+    let ids = |key| tensor(key, Value::Integers(vec![9, 3, 9, 3, 7]));
+    let options = read(&[ids("stop_token_ids"), ids("allowed_token_ids")]).unwrap().options;
+    assert_eq!(options.stop_token_ids, [3, 7, 9]);
+    assert_eq!(options.allowed_token_ids, Some(vec![3, 7, 9]));
+}
+
+#[test]
+fn messages_are_short_whatever_was_sent() {
+    let long = "z".repeat(2_000_000);
+    let keys = [
+        sampling(&json!({ long.as_str(): 1 })),
+        read(&[tensor(&long, Value::Integers(vec![1]))]),
+        read(&[tensor("logit_bias", Value::text(json!({ long.as_str(): 1 }).to_string()))]),
+        read(&[tensor("logit_bias", Value::text(json!({"1": long}).to_string()))]),
+    ];
+    let no_tokenizer = ModelFacts { has_tokenizer: false, ..MODEL };
+    let ids = |key| [tensor("input_ids", Value::Integers(vec![1])), key];
+    let stop = ids(tensor("stop", Value::Strings(vec![vec![b'a'; 1000]; 60])));
+    let greedy = ModelFacts { greedy_only: true, ..MODEL };
+    let allowed = ids(tensor("allowed_token_ids", Value::Integers((0..100).collect())));
+    let models =
+        [GenerationRequest::read(&stop, &no_tokenizer), GenerationRequest::read(&allowed, &greedy)];
+    for refused in keys.into_iter().chain(models) {
+        let message = refused.unwrap_err().to_string();
+        assert!(message.len() < 500, "{} bytes", message.len());
+    }
+}
+
+#[test]
 fn combinations_that_contradict_are_refused() {
     let integer = |key: &str, n| tensor(key, Value::Integers(vec![n]));
     let flag = |key: &str, flag| tensor(key, Value::Flags(vec![flag]));

@@ -198,6 +198,11 @@ fn bad_words_are_banned_at_the_start_and_after_a_space() {
     let texts: Vec<_> = words.iter().map(|word| tokenizer.decode(word, false).unwrap()).collect();
     assert_eq!(texts, ["Paris", " Paris"]);
     assert_eq!(tokenizer.encode_bad_word("").unwrap(), Vec::<Vec<i32>>::new());
+    // White space is a word, too; other than spaces it counts at the start of one.
+    for word in ["\n", "\n\n", " ", "\n\nThe"] {
+        let first = tokenizer.encode_bad_word(word).unwrap().swap_remove(0);
+        assert_eq!(tokenizer.decode(&first, false).unwrap(), word);
+    }
 }
 
 #[test]

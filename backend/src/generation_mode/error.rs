@@ -1,5 +1,7 @@
 //! Why a generation-mode model cannot be served.
 
+use std::path::PathBuf;
+
 use tlaloc_generation::checkpoint;
 use tlaloc_generation::template::TemplateError;
 use tlaloc_generation::text::TextError;
@@ -29,6 +31,27 @@ pub enum Error {
     /// The end tokens there cannot be read: write the model anew with `config-gen`.
     #[error(transparent)]
     Checkpoint(#[from] checkpoint::Error),
+    /// Text cannot become tokens: write the model anew with `config-gen --tokenizer`, or declare none.
+    #[error(
+        "config.pbtxt declares 'text_input', but {directory} has no tokenizer.json; put it there, or \
+         leave out what takes and gives text",
+        directory = directory.display()
+    )]
+    NoTokenizer {
+        /// The version directory.
+        directory: PathBuf,
+    },
+    /// The model never gives an end token: correct `generation_config.json` or `config.json`.
+    #[error(
+        "eos_token_id {id} in the version directory is beyond the model's vocabulary of {vocab_size}; \
+         these files are another model's"
+    )]
+    EndId {
+        /// The end token.
+        id: i32,
+        /// Tokens of the model.
+        vocab_size: usize,
+    },
     /// `speculation` needs entries that verify drafts: export the artifact with `--verify-chunk`.
     #[error(
         "the 'speculation' parameter is prompt_lookup, but the artifact has no verify entries; \

@@ -67,8 +67,11 @@ impl GenerationModel {
         let geometry = Geometry::of(&artifact);
         check_served(&geometry, &settings)?;
         let directory = context.version_directory();
-        let words = if config.takes_text { Words::load(&directory)? } else { None };
+        let words = if config.takes_text { Some(Words::load(&directory)?) } else { None };
         let end_ids = checkpoint::end_ids(&directory)?;
+        if let Some(&id) = end_ids.iter().find(|id| **id as usize >= artifact.vocab_size()) {
+            return Err(Error::EndId { id, vocab_size: artifact.vocab_size() });
+        }
         let facts = ModelFacts {
             vocab_size: artifact.vocab_size(),
             max_context: geometry.max_length(),

@@ -18,17 +18,17 @@ pub struct Words {
 }
 
 impl Words {
-    /// What the version directory has; none without a tokenizer.
+    /// What the version directory has.
     ///
     /// # Errors
-    /// [`Error::Tokenizer`], [`Error::Template`].
-    pub fn load(directory: &Path) -> Result<Option<Self>, Error> {
+    /// [`Error::NoTokenizer`], [`Error::Tokenizer`], [`Error::Template`].
+    pub fn load(directory: &Path) -> Result<Self, Error> {
         if !directory.join(Tokenizer::FILE).exists() {
-            return Ok(None);
+            return Err(Error::NoTokenizer { directory: directory.to_owned() });
         }
         let tokenizer = Tokenizer::load(directory)?;
         let template = ChatTemplate::load(directory)?;
-        Ok(Some(Words { tokenizer: Arc::new(tokenizer), template }))
+        Ok(Words { tokenizer: Arc::new(tokenizer), template })
     }
 
     /// Whether messages can be rendered.

@@ -7,7 +7,7 @@ use super::reply::{Reply, Wants};
 use super::request::{
     DEFAULT_MAX_TOKENS, EndId, GREEDY, GenerationOptions, GenerationRequest, Prompt,
 };
-use super::value::Value;
+use super::value::{Value, short};
 use crate::template::Messages;
 
 /// What the keys said so far.
@@ -45,6 +45,14 @@ impl Draft {
         self.options.temperature = self.temperature.unwrap_or(default);
         if model.greedy_only {
             self.check_greedy()?;
+        }
+        // They are searched for every token.
+        for ids in [Some(&mut self.options.stop_token_ids), self.options.allowed_token_ids.as_mut()]
+            .into_iter()
+            .flatten()
+        {
+            ids.sort_unstable();
+            ids.dedup();
         }
         let mut wants = Wants::default();
         wants.add(model.has_tokenizer, &[Reply::TextOutput]);
@@ -131,7 +139,8 @@ impl Draft {
             ("bad_words", &self.options.bad_words, "it has no tokenizer; send 'logit_bias'"),
         ] {
             if !strings.is_empty() {
-                return Err(Error::Model { key, found: format!("{strings:?}"), reason });
+                let found = short(format!("{strings:?}"));
+                return Err(Error::Model { key, found, reason });
             }
         }
         Ok(())
@@ -220,7 +229,8 @@ impl Draft {
     fn check_greedy(&self) -> Result<(), Error> {
         let plain = GenerationOptions { temperature: 0.0, ..GenerationOptions::default() };
         let options = &self.options;
-        let changed: [(&'static str, bool, String); 11] = [
+        let return_logprobs = self.return_logprobs == Some(true);
+        let changed: [(&'static str, bool, String); 12] = [
             ("temperature", options.temperature != 0.0, options.temperature.to_string()),
             (
                 "repetition_penalty",
@@ -251,6 +261,7 @@ impl Draft {
                 self.return_cumulative_logprob.to_string(),
             ),
             ("return_log_probs", self.return_log_probs, self.return_log_probs.to_string()),
+            ("return_logprobs", return_logprobs, return_logprobs.to_string()),
             (
                 "logprobs",
                 options.logprobs.is_some(),
@@ -261,7 +272,7 @@ impl Draft {
             None => Ok(()),
             Some((key, _, found)) => Err(Error::Model {
                 key,
-                found,
+                found: short(found),
                 reason: "its programs choose the tokens themselves, always the most probable one; \
                          leave it out",
             }),

@@ -1,7 +1,10 @@
 //! From values as sent to a draft of the request.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
 
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Visitor};
 use serde_json::Value as Json;
 
 use super::draft::Draft;
@@ -11,7 +14,7 @@ use super::key::{
 };
 use super::model::ModelFacts;
 use super::table::{self, find};
-use super::value::{Given, Source, Value};
+use super::value::{Given, Source, Value, short};
 use crate::template::{Messages, MessagesError};
 
 /// Reads every given value.
@@ -33,7 +36,7 @@ impl Reader<'_> {
     fn take(&mut self, given: &Given) -> Result<(), Error> {
         let key = find(&given.key).ok_or_else(|| Error::Unknown {
             source_kind: given.source,
-            key: given.key.clone(),
+            key: short(given.key.clone()),
             nearest: table::nearest(&given.key),
         })?;
         if !key.place.allows(given.source) {
@@ -48,7 +51,7 @@ impl Reader<'_> {
         }
         let reading = Reading { key, given, model: self.model };
         if matches!(key.kind, Kind::SamplingParameters) {
-            for member in reading.members()? {
+            for member in reading.sampling_parameters()? {
                 self.take(&member)?;
             }
         } else {
@@ -59,6 +62,34 @@ impl Reader<'_> {
             Some((_, first)) => reading.check_same(first)?,
         }
         Ok(())
+    }
+}
+
+/// The members of a JSON object, each name once.
+struct Members(Vec<(String, Json)>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Members;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a JSON object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Members, A::Error> {
+                let (mut members, mut seen) = (Vec::new(), HashSet::new());
+                while let Some((name, value)) = map.next_entry::<String, Json>()? {
+                    if !seen.insert(name.clone()) {
+                        return Err(A::Error::custom(format!("{:?} twice", short(name))));
+                    }
+                    members.push((name, value));
+                }
+                Ok(Members(members))
+            }
+        }
+        deserializer.deserialize_map(Object)
     }
 }
 
@@ -104,8 +135,8 @@ impl Reading<'_> {
             Reading { key: self.key, given, model: self.model }.apply(&mut draft)?;
             Ok(draft)
         };
-        if alone(first)? == alone(self.given)? && !matches!(self.key.kind, Kind::SamplingParameters)
-        {
+        // Of `sampling_parameters` each member was compared by itself.
+        if alone(first)? == alone(self.given)? {
             return Ok(());
         }
         Err(Error::Conflict {
@@ -214,16 +245,20 @@ impl Reading<'_> {
         known.ok_or_else(|| self.outside(found()))
     }
 
-    /// A value of JSON, or the JSON that a string holds.
-    fn json(&self) -> Result<Json, Error> {
+    /// The members of an object of JSON, or of the JSON that a string holds.
+    fn members(&self) -> Result<Vec<(String, Json)>, Error> {
         match &self.given.value {
-            Value::Json(json) => Ok(json.clone()),
+            Value::Json(Json::Object(members)) => Ok(members.clone().into_iter().collect()),
             Value::Strings(strings) if strings.len() == 1 => {
                 let text = self.utf8(&strings[0])?;
-                serde_json::from_str(&text).map_err(|error| Error::Type {
+                let members = serde_json::from_str::<Members>(&text);
+                members.map(|members| members.0).map_err(|error| Error::Type {
                     source_kind: self.given.source,
                     key: self.given.key.clone(),
-                    found: format!("{}, which is not JSON: {error}", self.given.value),
+                    found: match error.is_data() {
+                        true => format!("{}: {error}", self.given.value),
+                        false => format!("{}, which is not JSON: {error}", self.given.value),
+                    },
                     expected: self.key.range(Some(self.model)),
                 })
             }
@@ -232,10 +267,10 @@ impl Reading<'_> {
     }
 
     fn bias(&self) -> Result<Vec<(i32, f32)>, Error> {
-        let Json::Object(members) = self.json()? else { return Err(self.wrong_type()) };
+        let members = self.members()?;
         let mut biases = Vec::with_capacity(members.len());
         for (id, bias) in &members {
-            let found = || format!("{id:?}: {bias}");
+            let found = || short(format!("{id:?}: {bias}"));
             let token = id.parse().map_err(|_| self.outside(found()))?;
             let token = self.token(token, found)?;
             let bias = bias.as_f64().map(|bias| bias as f32);
@@ -273,25 +308,25 @@ impl Reading<'_> {
         })
     }
 
-    /// The members of `sampling_parameters`.
-    fn members(&self) -> Result<Vec<Given>, Error> {
-        let Json::Object(members) = self.json()? else { return Err(self.wrong_type()) };
-        let member = |(key, json): (&String, &Json)| {
-            Some(Given::new(Source::SamplingParameters, key, Value::from_json(json)?))
-        };
+    /// The keys in `sampling_parameters`.
+    fn sampling_parameters(&self) -> Result<Vec<Given>, Error> {
+        let members = self.members()?;
         // A key that is null is left out, but must still be one.
-        if let Some(key) = members.keys().find(|key| find(key).is_none()) {
+        if let Some((key, _)) = members.iter().find(|(key, _)| find(key).is_none()) {
             return Err(Error::Unknown {
                 source_kind: Source::SamplingParameters,
-                key: key.clone(),
+                key: short(key.clone()),
                 nearest: table::nearest(key),
             });
         }
-        Ok(members.iter().filter_map(member).collect())
+        let given = |(key, json): (String, Json)| {
+            Some(Given::new(Source::SamplingParameters, key, Value::from_json(&json)?))
+        };
+        Ok(members.into_iter().filter_map(given).collect())
     }
 
     fn check_neutral(&self, neutral: Neutral, reason: &'static str) -> Result<(), Error> {
-        let found = match &self.given.value {
+        let found = match &*self.numeric() {
             Value::Flags(flags) if flags.len() == 1 => Neutral::Flag(flags[0]),
             Value::Integers(integers) if integers.len() == 1 => Neutral::Number(integers[0] as f64),
             Value::Numbers(numbers) if numbers.len() == 1 => Neutral::Number(numbers[0]),

@@ -69,7 +69,8 @@ pub const REPLIES: &[ReplySpec] = &[
         &[-1],
         EACH,
         "the tokens generated since the previous response; with `exclude_input_in_output` false the \
-         first response begins with those of the prompt",
+         first response begins with those of the prompt (`text_output` with its text, if text or \
+         messages were sent)",
     ),
     spec(
         Reply::FinishReason,

@@ -391,7 +391,8 @@ pub const TABLE: &[Key] = &[
     Key {
         name: "priority",
         aliases: &[],
-        place: Request,
+        // The server keeps a parameter of this name to itself.
+        place: Tensor,
         kind: Kind::Integer {
             data_type: DataType::Uint64,
             least: 0,
@@ -534,9 +535,14 @@ pub fn tensors() -> impl Iterator<Item = TensorSpec> {
 
 /// Least likeness of a name to be taken for a known one.
 const LIKE: f64 = 0.8;
+/// Longest name, in bytes, that is compared: likeness costs more than the length.
+const LONGEST: usize = 64;
 
 /// The known name that `name` is most like, if it is much like it.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
+    if name.len() > LONGEST {
+        return None;
+    }
     let likeness = |known| strsim::jaro_winkler(name, known);
     let known =
         TABLE.iter().flat_map(Key::names).max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
@@ -564,6 +570,7 @@ mod tests {
             ("top-p", Some("top_p")),
             ("stop_word", Some("stop_words")),
             ("zzz", None),
+            (&format!("temperature{}", " ".repeat(LONGEST)), None),
             ("", None),
         ] {
             assert_eq!(nearest(name), known, "{name}");

@@ -110,6 +110,15 @@ impl Value {
 /// Characters of a value that a message holds.
 const SHOWN: usize = 80;
 
+/// A text for a message, cut where it is long: a server may not carry more.
+pub(super) fn short(mut text: String) -> String {
+    if let Some((end, _)) = text.char_indices().nth(SHOWN) {
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
 /// As JSON would have it, cut short where it is long.
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -123,10 +132,7 @@ impl fmt::Display for Value {
             Value::Json(json) => json.to_string(),
             Value::Other { data_type, count } => format!("{count} elements of {data_type}"),
         };
-        match text.char_indices().nth(SHOWN) {
-            Some((end, _)) => write!(f, "{}…", &text[..end]),
-            None => f.write_str(&text),
-        }
+        f.write_str(&short(text))
     }
 }
 

@@ -164,8 +164,12 @@ impl Tokenizer {
 
     /// The token sequences of a text that a reply may not hold, as vLLM takes them: at the start of
     /// a text, and after a space where that makes the first token another one and no more of them.
+    /// Spaces before it do not count, unless there is nothing else.
     pub fn encode_bad_word(&self, word: &str) -> Result<Vec<Vec<i32>>, TextError> {
-        let word = word.trim_start();
+        let word = match word.trim_start_matches(' ') {
+            "" => word,
+            word => word,
+        };
         let first = self.encode(word, false)?;
         let spaced = self.encode(&format!(" {word}"), false)?;
         let differs = spaced.first() != first.first() && spaced.len() == first.len();
