@@ -56,7 +56,7 @@ def load(server, name="tiny"):
 
 
 def programs(folder):
-    return sorted(folder.iterdir())
+    return sorted(path for path in folder.iterdir() if path.is_file())
 
 
 def flipped(whole, _):

@@ -205,7 +205,8 @@ def test_programs_are_counted_by_where_they_came_from(server, loaded, artifact, 
     found()
     assert found() == [bodies, 0]
     for file in folder.iterdir():
-        file.unlink()
+        if file.is_file():
+            file.unlink()
     assert found() == [0, bodies]
 
 

@@ -24,6 +24,8 @@ pub use claim::Claim;
 pub use file::{Unusable, program_in};
 
 const MIB: u64 = 1 << 20;
+/// Digests of plugins, in the folder.
+const NOTES: &str = "plugins";
 
 /// A folder of compiled programs, which several processes may share.
 ///
@@ -126,7 +128,7 @@ impl CompileCache {
             key.update(bytes);
         };
         part(file::MAGIC);
-        part(&client.plugin().digest()?);
+        part(&client.plugin().digest(&self.folder.join(NOTES))?);
         part(client.plugin().attributes().as_bytes());
         part(client.platform_name().as_bytes());
         part(client.device_kind().as_bytes());

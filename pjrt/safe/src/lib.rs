@@ -26,6 +26,7 @@ mod execute;
 mod heap;
 mod host_target;
 mod mapped;
+mod note;
 mod options;
 mod platform;
 mod plugin;

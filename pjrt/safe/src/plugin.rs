@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Read as _};
 use std::mem::offset_of;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -19,6 +19,7 @@ use tlaloc_pjrt_sys::{
 
 use crate::api::{Api, call, entry};
 use crate::error::Error;
+use crate::note::Note;
 use crate::options;
 
 /// A loaded plugin. Plugins stay loaded until the process ends: XLA cannot be unloaded.
@@ -84,26 +85,35 @@ impl Plugin {
         self.api
     }
 
-    /// The SHA-256 of the loaded file, read at the first call.
+    /// The SHA-256 of the loaded file, read at the first call: from a note in the folder `notes`, or
+    /// from the file, which has 200 MB; a load waits for it.
     ///
     /// # Errors
     /// The system's; and where another file has taken its place since: its digest is of no use, as
     /// this process runs the old one until it ends.
-    pub(crate) fn digest(&self) -> io::Result<Digest> {
+    pub(crate) fn digest(&self, notes: &Path) -> io::Result<Digest> {
         let mut known = self.digest.lock();
         if let Some(digest) = *known {
             return Ok(digest);
         }
         let mut file = File::open(&self.path)?;
-        if self.file != Some(Identity::of(&file.metadata()?)) {
+        let metadata = file.metadata()?;
+        if self.file != Some(Identity::of(&metadata)) {
             return Err(io::Error::other(format!(
                 "the PJRT plugin {} was replaced since it was loaded; restart the server",
                 self.path.display()
             )));
         }
-        let mut digest = Hashing(Sha256::new());
-        io::copy(&mut file, &mut digest)?;
-        Ok(*known.insert(digest.0.finalize().into()))
+        let note = Note::of(notes, &self.path, &metadata);
+        let digest = match note.read() {
+            Some(digest) => digest,
+            None => {
+                let digest = digest_of(&mut file)?;
+                note.write(&digest);
+                digest
+            }
+        };
+        Ok(*known.insert(digest))
     }
 
     /// What the plugin says of itself, one attribute a line: versions of its compiler and the like.
@@ -156,17 +166,14 @@ impl Plugin {
     }
 }
 
-/// Writes into a digest.
-struct Hashing(Sha256);
-
-impl io::Write for Hashing {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+fn digest_of(file: &mut File) -> io::Result<Digest> {
+    let mut digest = Sha256::new();
+    let mut part = vec![0; 1 << 18];
+    loop {
+        match file.read(&mut part)? {
+            0 => return Ok(digest.finalize().into()),
+            count => digest.update(&part[..count]),
+        }
     }
 }
 

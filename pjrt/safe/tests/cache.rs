@@ -12,7 +12,8 @@ use std::time::{Duration, SystemTime};
 use tlaloc_pjrt::{Argument, CompileCache, ElementType, Executable};
 
 fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
-    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.is_file()).collect()
 }
 
 /// Adds one to a donated state and says whether it stayed in place.
