@@ -46,7 +46,12 @@ if [[ ${#targets[@]} == 0 ]]; then
     targets+=("$(basename "$file" .rs)")
   done
 fi
-[[ -z $smoke ]] || seconds=$(((60 + ${#targets[@]} - 1) / ${#targets[@]}))
+seed=0
+if [[ -n $smoke ]]; then
+  seconds=$(((60 + ${#targets[@]} - 1) / ${#targets[@]}))
+  # The same search every time: what comes next to a change is for the long runs to find.
+  seed=1
+fi
 
 load_environment
 cd "$ROOT"
@@ -64,7 +69,7 @@ for target in "${targets[@]}"; do
   mkdir -p "$corpus/$target" "$ROOT/fuzz/regressions/$target"
   if ! cargo fuzz run "${options[@]}" "$target" "$corpus/$target" "$corpus/seeds/$target" \
     "$ROOT/fuzz/regressions/$target" -- -max_total_time="$seconds" -timeout=25 \
-    -rss_limit_mb=4096 -print_final_stats=1 2>"$corpus/$target.log"; then
+    -seed="$seed" -rss_limit_mb=4096 -print_final_stats=1 2>"$corpus/$target.log"; then
     failed+=("$target")
     tail -n 30 "$corpus/$target.log" >&2
   fi

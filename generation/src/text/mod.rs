@@ -2,6 +2,7 @@
 
 mod byte_level;
 mod decoder;
+mod merges;
 mod stops;
 mod stream;
 
@@ -103,6 +104,7 @@ impl Tokenizer {
         // The library panics on what is no JSON.
         let json: serde_json::Value =
             serde_json::from_slice(bytes).map_err(|error| invalid(error.to_string()))?;
+        merges::check(&json["model"]).map_err(invalid)?;
         let mut library: Library =
             serde_json::from_value(json).map_err(|error| invalid(error.to_string()))?;
         // Some checkpoints were saved with them; a prompt is taken as it is.
