@@ -4,6 +4,7 @@
 
 #[path = "../../pjrt/safe/tests/support/recording.rs"]
 mod recording;
+mod support;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -346,23 +347,8 @@ fn a_sequence_is_served_from_mapped_inputs_and_gpu_memory() {
     let recorded: Value =
         serde_json::from_str(&std::fs::read_to_string(recorded).unwrap()).unwrap();
     let Some(bench) = Bench::new(&[27]) else { return };
-    let control = |name: &str, kind: &str| json!({"name": name, "control": [{"kind": kind, "int32_false_true": [0, 1]}]});
-    let config = json!({
-        "max_batch_size": 4,
-        "input": [{"name": "TOKENS", "data_type": "TYPE_INT32", "dims": [-1]}],
-        "output": [{"name": "LOGITS", "data_type": "TYPE_FP32", "dims": [11]}],
-        "sequence_batching": {
-            "max_sequence_idle_microseconds": "60000000",
-            "control_input": [
-                control("START", "CONTROL_SEQUENCE_START"),
-                control("END", "CONTROL_SEQUENCE_END"),
-                {"name": "CORRID", "control": [
-                    {"kind": "CONTROL_SEQUENCE_CORRID", "data_type": "TYPE_UINT64"}]}
-            ],
-            "oldest": {"max_candidate_sequences": 5}
-        },
-        "parameters": {"serving_manifest": {"string_value": "tlaloc-serving.json"}}
-    });
+    let logits = json!([{"name": "LOGITS", "data_type": "TYPE_FP32", "dims": [11]}]);
+    let config = support::sequence_config(5, &logits);
     let model = bench.load_from(name, folder, config);
     let runtime = &bench.gpus[0].1;
     runtime.take();

@@ -8,6 +8,8 @@
 //! instruction, which callgrind counts once for each byte.
 #![allow(clippy::unwrap_used)] // helpers of tests
 
+mod support;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::hint::black_box;
@@ -171,24 +173,10 @@ fn answered(instance: &LoadedInstance, requests: Vec<RequestSetup>) {
 }
 
 fn config_of_model() -> serde_json::Value {
-    let control = |name: &str, control| json!({"name": name, "control": [control]});
-    let flag = |kind: &str| json!({"kind": kind, "int32_false_true": [0, 1]});
-    json!({
-        "max_batch_size": 4,
-        "instance_group": [{"kind": "KIND_MODEL", "count": 1}],
-        "input": [{"name": "TOKENS", "data_type": "TYPE_INT32", "dims": [-1]}],
-        "output": [{"name": "LOGITS", "data_type": "TYPE_FP32", "dims": [VOCAB]}],
-        "sequence_batching": {
-            "max_sequence_idle_microseconds": 60_000_000_u64,
-            "control_input": [
-                control("START", flag("CONTROL_SEQUENCE_START")),
-                control("END", flag("CONTROL_SEQUENCE_END")),
-                control("CORRID", json!({"kind": "CONTROL_SEQUENCE_CORRID", "data_type": "TYPE_UINT64"}))
-            ],
-            "oldest": {"max_candidate_sequences": 8}
-        },
-        "parameters": {"serving_manifest": {"string_value": "tlaloc-serving.json"}}
-    })
+    let logits = json!([{"name": "LOGITS", "data_type": "TYPE_FP32", "dims": [VOCAB]}]);
+    let mut config = support::sequence_config(8, &logits);
+    config["instance_group"] = json!([{"kind": "KIND_MODEL", "count": 1}]);
+    config
 }
 
 struct Silent;

@@ -7,6 +7,8 @@
 //! ```
 #![allow(clippy::unwrap_used)] // helpers of tests
 
+mod support;
+
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 
@@ -77,27 +79,15 @@ struct Face {
 const SEQUENCE: Face = Face {
     model: "reference_sequence",
     config: || {
-        let control = |name: &str, kind: &str| json!({"name": name, "control": [{"kind": kind, "int32_false_true": [0, 1]}]});
-        json!({
-            "max_batch_size": 4,
-            "input": [{"name": "TOKENS", "data_type": "TYPE_INT32", "dims": [-1]}],
-            "output": [
-                {"name": "LOGITS", "data_type": "TYPE_FP32", "dims": [11]},
-                {"name": "KV_PAGES", "data_type": "TYPE_INT32", "dims": [2]},
-                {"name": "NEXT_TOKEN", "data_type": "TYPE_INT32", "dims": [1]}
-            ],
-            "sequence_batching": {
-                "max_sequence_idle_microseconds": "60000000",
-                "control_input": [
-                    control("START", "CONTROL_SEQUENCE_START"),
-                    control("END", "CONTROL_SEQUENCE_END"),
-                    {"name": "CORRID", "control": [
-                        {"kind": "CONTROL_SEQUENCE_CORRID", "data_type": "TYPE_UINT64"}]}
-                ],
-                "oldest": {"max_candidate_sequences": 5}
-            },
-            "parameters": {"serving_manifest": {"string_value": "tlaloc-serving.json"}}
-        })
+        let output = |name: &str, kind: &str, size: usize| json!({"name": name, "data_type": kind, "dims": [size]});
+        support::sequence_config(
+            5,
+            &json!([
+                output("LOGITS", "TYPE_FP32", 11),
+                output("KV_PAGES", "TYPE_INT32", 2),
+                output("NEXT_TOKEN", "TYPE_INT32", 1)
+            ]),
+        )
     },
     request: |sent| RequestSetup {
         correlation: Correlation::Number(sent.sequence),
