@@ -5,7 +5,7 @@ mod claim;
 mod file;
 
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -17,6 +17,7 @@ use tracing::{info, warn};
 use crate::api::call;
 use crate::client::Client;
 use crate::compile::{COMPILE_OPTIONS, Executable};
+use crate::disk::{name_of, write_whole};
 use crate::error::Error;
 use crate::plugin::Digest;
 
@@ -140,8 +141,7 @@ impl CompileCache {
     }
 
     fn path(&self, key: &Digest) -> PathBuf {
-        let name: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.folder.join(name)
+        self.folder.join(name_of(key))
     }
 }
 
@@ -187,24 +187,7 @@ impl CacheEntry {
     }
 
     fn write(&self) -> io::Result<()> {
-        let Self { path, key, program, .. } = self;
-        // Under a name of its own until it is whole, so that nobody reads half a file. Threads of this
-        // process may write the same program at once, and so may a process of the same number in
-        // another container.
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let (process, thread) = (std::process::id(), std::thread::current().id());
-        let partial = path.with_extension(format!(
-            "{process}-{thread:?}-{}.{}",
-            now.as_nanos(),
-            bound::PARTIAL
-        ));
-        let written = File::create_new(&partial).and_then(|mut file| {
-            file.write_all(&file::header(key, program))?;
-            file.write_all(program)
-        });
-        written.and_then(|()| fs::rename(&partial, path)).inspect_err(|_| {
-            let _ = fs::remove_file(&partial);
-        })
+        write_whole(&self.path, &[&file::header(&self.key, &self.program), &self.program])
     }
 }
 

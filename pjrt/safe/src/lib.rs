@@ -20,6 +20,7 @@ mod cache;
 mod client;
 mod compile;
 mod device_bytes;
+mod disk;
 mod error;
 mod event;
 mod execute;

@@ -1,12 +1,12 @@
 //! Digests of large files, noted where later processes find them.
 
 use std::fs::{self, Metadata};
-use std::io::Write as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
+use crate::disk::{name_of, write_whole};
 use crate::plugin::Digest;
 
 /// Where a file's digest is noted: under a name that changes with the file's contents, or when another
@@ -31,7 +31,7 @@ impl Note {
         ];
         let key = Sha256::new().chain_update(facts.concat());
         let key = key.chain_update(path.as_os_str().as_encoded_bytes()).finalize();
-        let name: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = name_of(&key.into());
         Self { path: notes.join(&name), name }
     }
 
@@ -45,14 +45,8 @@ impl Note {
     /// Notes it. Where that fails, the next process reads the file again.
     pub fn write(&self, digest: &Digest) {
         let Some(folder) = self.path.parent() else { return };
-        let write = || {
-            fs::create_dir_all(folder)?;
-            let mut partial = tempfile::NamedTempFile::new_in(folder)?;
-            partial.write_all(&[*digest, self.sum(digest)].concat())?;
-            partial.persist(&self.path)?;
-            Ok::<_, std::io::Error>(())
-        };
-        let _ = write();
+        let _ = fs::create_dir_all(folder)
+            .and_then(|()| write_whole(&self.path, &[digest, &self.sum(digest)]));
     }
 
     fn sum(&self, digest: &Digest) -> Digest {

@@ -5,6 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use crate::disk::PARTIAL;
+
 /// What was removed to keep to the bound.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Removed {
@@ -14,7 +16,6 @@ pub(super) struct Removed {
 
 /// How old an unfinished file must be to be one whose writer is gone.
 const ABANDONED: Duration = Duration::from_secs(3600);
-pub(super) const PARTIAL: &str = "partial";
 
 /// A program on disk.
 struct Kept {
