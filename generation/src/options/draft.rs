@@ -47,13 +47,8 @@ impl Draft {
             self.check_greedy()?;
         }
         // They are searched for every token.
-        for ids in [Some(&mut self.options.stop_token_ids), self.options.allowed_token_ids.as_mut()]
-            .into_iter()
-            .flatten()
-        {
-            ids.sort_unstable();
-            ids.dedup();
-        }
+        sort_once(&mut self.options.stop_token_ids);
+        self.options.allowed_token_ids.as_mut().map(sort_once);
         let mut wants = Wants::default();
         wants.add(model.has_tokenizer, &[Reply::TextOutput]);
         wants.add(true, &[Reply::OutputIds]);
@@ -278,6 +273,12 @@ impl Draft {
             }),
         }
     }
+}
+
+/// Sorts ids, and leaves each there once.
+fn sort_once(ids: &mut Vec<i32>) {
+    ids.sort_unstable();
+    ids.dedup();
 }
 
 /// A prompt for a message.
