@@ -6,7 +6,9 @@ OURS = "replay"
 # What a client sees of a server, by the words that its series begin with.
 CLIENTS = {"client": "our server, client", "python backend client": "Python backend, client"}
 PEERS = {"jax": "jitted JAX", "torch": "PyTorch, eager", "llama.cpp": "llama.cpp"}
-NAMES = {OURS: "ours, replay", **PEERS, **CLIENTS}
+# Programs in a loop of their own, and with the clients of servers.
+PROGRAMS = {OURS: "ours, replay", **PEERS}
+NAMES = {**PROGRAMS, **CLIENTS}
 
 
 def decodes(plan):

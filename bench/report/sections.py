@@ -48,10 +48,9 @@ def _side_by_side(results, head, columns, contestants):
 def contexts(results, plan, batch):
     head = ["ms a step (times ours)", *(f"context {c}" for c in plan.ladder(batch))]
     columns = [lambda who, c=c: series.decode(who, batch, c) for c in plan.ladder(batch)]
-    programs = {who: peers.NAMES[who] for who in (peers.OURS, *peers.PEERS)}
     return (
         f"## Decode by context, {batch} row(s)\n\n"
-        + _side_by_side(results, head, columns, programs)
+        + _side_by_side(results, head, columns, peers.PROGRAMS)
         + f"\n![decode by context](decode-context-b{batch}.svg)\n"
     )
 
@@ -76,10 +75,9 @@ def batches(results, plan):
 def prefills(results, plan):
     head = ["ms a prompt (times ours)", *(f"{t} tokens" for t in plan.effort.prompts)]
     columns = [lambda who, t=t: series.prefill(who, t) for t in plan.effort.prompts]
-    programs = {who: peers.NAMES[who] for who in (peers.OURS, *peers.PEERS)}
     return (
         "## Prefill\n\n"
-        + _side_by_side(results, head, columns, programs)
+        + _side_by_side(results, head, columns, peers.PROGRAMS)
         + "\n![prefill](prefill.svg)\n"
     )
 

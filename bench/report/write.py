@@ -36,7 +36,6 @@ def draw(results, plan, folder):
             title: [results.median(name) for name in series_of(who)] for who, title in names.items()
         }
 
-    programs = {who: peers.NAMES[who] for who in (peers.OURS, *peers.PEERS)}
     for batch in LADDERS:
         plots.lines(
             folder / f"decode-context-b{batch}.svg",
@@ -45,7 +44,8 @@ def draw(results, plan, folder):
             None,
             plan.ladder(batch),
             curves(
-                programs, lambda who, b=batch: [series.decode(who, b, c) for c in plan.ladder(b)]
+                peers.PROGRAMS,
+                lambda who, b=batch: [series.decode(who, b, c) for c in plan.ladder(b)],
             ),
         )
     plots.lines(
@@ -62,7 +62,7 @@ def draw(results, plan, folder):
         "tokens",
         None,
         plan.effort.prompts,
-        curves(programs, lambda who: [series.prefill(who, t) for t in plan.effort.prompts]),
+        curves(peers.PROGRAMS, lambda who: [series.prefill(who, t) for t in plan.effort.prompts]),
     )
     shown = [batch for batch in LADDERS if batch in plan.effort.batches]
     plots.bars(
